@@ -1,0 +1,7 @@
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, m) {
+  m.doc() = "Maglio's native core: index structures, sampling, and the CPU engine.";
+}

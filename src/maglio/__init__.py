@@ -1,0 +1,1 @@
+"""Exact speculative decoding without a draft model, on ordinary CPUs."""

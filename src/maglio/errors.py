@@ -1,0 +1,27 @@
+"""The errors Maglio raises on purpose. A message says what happened, where, and what to do."""
+
+from __future__ import annotations
+
+
+class MaglioError(Exception):
+    """Base of every error that Maglio raises for a reason the caller can act on."""
+
+
+class ModelFileError(MaglioError):
+    """A model file is damaged, hostile, or of a kind that is not supported."""
+
+
+class InvalidArgumentError(MaglioError, ValueError):
+    """An argument has a value that can never work; the message names it and the valid range."""
+
+
+class ContextFullError(MaglioError):
+    """The tokens do not fit the context window of the session."""
+
+
+class OutOfMemoryError(MaglioError, MemoryError):
+    """An allocation would exceed the memory of this machine; the message gives both sizes."""
+
+
+class InvalidLogitsError(MaglioError):
+    """The engine produced logits that cannot be sampled (NaN)."""
