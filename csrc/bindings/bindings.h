@@ -1,0 +1,7 @@
+// One function per noun of the core; each adds its classes to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_engine(nanobind::module_& m);
+void bind_gguf(nanobind::module_& m);
