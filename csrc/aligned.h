@@ -10,6 +10,11 @@
 
 namespace maglio {
 
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(uint8_t* p) const { munmap(p, bytes); }
+};
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -32,10 +37,6 @@ class AlignedBuffer {
   size_t size() const { return bytes_; }
 
  private:
-  struct Unmap {
-    size_t bytes = 0;
-    void operator()(uint8_t* p) const { munmap(p, bytes); }
-  };
   std::unique_ptr<uint8_t[], Unmap> data_;
   size_t bytes_ = 0;
 };

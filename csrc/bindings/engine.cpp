@@ -125,6 +125,7 @@ void bind_engine(nb::module_& m) {
                                 {order.data(), order.data() + order.shape(0)}, threads);
           },
           "file"_a, "tensor"_a, "layer"_a, "role"_a, "order"_a, "threads"_a)
+      .def_ro("spec", &Model::spec)
       .def_prop_ro("weight_bytes", &Model::weight_bytes)
       .def("check", &Model::check, "What is wrong with the model, or an empty string.");
 
