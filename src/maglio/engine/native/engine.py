@@ -115,6 +115,7 @@ class NativeSession:
     def __init__(self, core: _core.Engine, model: _core.Model, n_ctx: int) -> None:
         self._core = core
         self._n_vocab: int = model.spec.n_vocab
+        self.on_prefill: Callable[[int], None] | None = None
         try:
             self._cache = _core.KvCache(model.spec, n_ctx)
         except MemoryError as error:
@@ -132,11 +133,11 @@ class NativeSession:
         """Number of positions the cache can hold."""
         return int(self._cache.n_ctx)
 
-    def prefill(self, tokens: Tokens, progress: Callable[[int], None] | None = None) -> Logits:
+    def prefill(self, tokens: Tokens) -> Logits:
         """Append ``tokens`` (at least one) and return the last row, float32 ``(vocab,)``.
 
-        ``progress`` is called with the number of tokens done, now and then. An exception in
-        between (Ctrl-C too) leaves whole chunks in the cache: see :attr:`length`.
+        Works in chunks; :attr:`on_prefill`, if set, is called after each with the number of
+        tokens done. An exception in between (Ctrl-C too) leaves whole chunks in the cache.
         """
         ids = self._checked(tokens)
         row = np.empty((1, self._n_vocab), dtype=np.float32)
@@ -146,8 +147,8 @@ class NativeSession:
             chunk = ids[start : start + step]
             is_last = start + step >= len(ids)
             self._core.forward(self._cache, chunk, row if is_last else nothing)
-            if progress is not None:
-                progress(start + len(chunk))
+            if self.on_prefill is not None:
+                self.on_prefill(start + len(chunk))
         return row[0]
 
     def forward(self, tokens: Tokens) -> Logits:
