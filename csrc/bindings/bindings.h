@@ -1,10 +1,6 @@
-// One function per noun; each adds its classes to the module.
+// One function per noun of the core; each adds its classes to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-namespace maglio {
-
 void bind_text(nanobind::module_& m);
-
-}  // namespace maglio

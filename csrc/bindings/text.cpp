@@ -18,8 +18,11 @@
 #include "spm.h"
 
 namespace nb = nanobind;
+using maglio::Fragment;
+using maglio::SpecialToken;
+using maglio::SpecialTokens;
+using maglio::SpmModel;
 
-namespace maglio {
 namespace {
 
 template <typename T>
@@ -52,7 +55,7 @@ void bind_special_tokens(nb::module_& m) {
             std::vector<Fragment> fragments;
             {
               const std::string_view bytes = view(text);
-              nb::gil_scoped_release release;
+              const nb::gil_scoped_release release;
               fragments = self.split(bytes, parse_control);
             }
             std::vector<std::tuple<std::size_t, std::size_t, std::int32_t>> result;
@@ -94,5 +97,3 @@ void bind_text(nb::module_& m) {
   bind_special_tokens(m);
   bind_spm(m);
 }
-
-}  // namespace maglio

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio._core import SpecialTokens
-from maglio.errors import InvalidArgumentError
+from maglio.errors import InvalidArgumentError, ModelFileError
 from maglio.text.detokenizer import Detokenizer
 from maglio.text.utf8 import to_bytes
 from maglio.text.vocabulary import TokenKind, Vocabulary
@@ -117,7 +117,7 @@ class VocabularyTokenizer(ABC):
         if kind == TokenKind.BYTE:
             return bytes([self._vocabulary.byte_of(token)])
         if kind in (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED):
-            return _utf8(text)
+            return utf8_of(text)
         return b""
 
     def is_control(self, token: int) -> bool:
@@ -152,7 +152,7 @@ class VocabularyTokenizer(ABC):
 
 def pack(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
     """Join texts as UTF-8; text i is ``blob[offsets[i]:offsets[i + 1]]``."""
-    encoded = [_utf8(text) for text in texts]
+    encoded = [utf8_of(text) for text in texts]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     return b"".join(encoded), offsets
@@ -162,11 +162,14 @@ def _special_tokens(vocabulary: Vocabulary) -> list[tuple[bytes, int, bool]]:
     user_defined = vocabulary.kinds == TokenKind.USER_DEFINED
     control = np.isin(vocabulary.kinds, (TokenKind.CONTROL, TokenKind.UNKNOWN))
     return [
-        (_utf8(vocabulary.tokens[i]), i, bool(control[i]))
+        (utf8_of(vocabulary.tokens[i]), i, bool(control[i]))
         for i in np.flatnonzero(user_defined | control).tolist()
     ]
 
 
-def _utf8(text: str) -> bytes:
-    # A hostile file may hold anything; what cannot be in a text will never match one.
-    return text.encode("utf-8", "surrogatepass")
+def utf8_of(text: str) -> bytes:
+    """Return the bytes of a token, which a model file need not keep valid."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ModelFileError(f"model file vocabulary has {text!r}, which is no text") from None

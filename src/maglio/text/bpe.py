@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import BPE
 
 from maglio.errors import ModelFileError
-from maglio.text.base import VocabularyTokenizer
+from maglio.text.base import VocabularyTokenizer, utf8_of
 from maglio.text.metadata import Metadata
 from maglio.text.pretokenizer import pretokenizer_of
 from maglio.text.utf8 import to_code_points
@@ -67,7 +67,7 @@ class BpeTokenizer(VocabularyTokenizer):
         try:
             return bytes([_BYTE_OF[character] for character in text])
         except KeyError:  # not byte-level: a token added as plain text
-            return text.encode("utf-8", "surrogatepass")
+            return utf8_of(text)
 
     def _settings(self) -> tuple[object, ...]:
         return ("bpe", self._name)

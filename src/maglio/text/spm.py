@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maglio._core import SpmModel
-from maglio.text.base import VocabularyTokenizer, pack
+from maglio.text.base import VocabularyTokenizer, pack, utf8_of
 from maglio.text.metadata import Metadata
 from maglio.text.vocabulary import Defaults, Vocabulary
 
@@ -30,7 +30,7 @@ class SpmTokenizer(VocabularyTokenizer):
         return self._model.encode(fragment.replace(b" ", _SPACE_BYTES))
 
     def _normal_bytes(self, text: str) -> bytes:
-        return text.replace(_SPACE, " ").encode("utf-8", "surrogatepass")
+        return utf8_of(text.replace(_SPACE, " "))
 
     def _settings(self) -> tuple[object, ...]:
         return ("spm",)
