@@ -94,7 +94,7 @@ LOOK_ALIKES = [
     "<h1>t</h1>\n\n\n<table>\n\t\t\t\n",
     "\n\n<|im_end|>\n \n",
     "x<|channel|>y <fim_prefix> [EMPTY_65802] <|im_end|>\n\n\n\n",
-    "one Ends here, one Ends he",
+    "one Ends here, one Ends he, one Ends",
     "[multimodal] <image_soft_token> </s><s>",
 ]
 

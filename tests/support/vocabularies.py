@@ -65,7 +65,7 @@ def pairs() -> dict[str, object]:
     special = {
         "<|im_start|>": 3, "<|im_end|>": 3, "<|endoftext|>": 3, "<unk>": 2, "<|channel|>": 3,
         "<fim_prefix>": 1, "[multimodal]": 4, "<|im": 4, "m_end|>\n\n": 4, "\n\n\n": 4, "": 5,
-        "ne Ends": 4, "Ends he": 4,
+        "ne Ends": 4, "Ends her": 4,
     }  # fmt: skip
     tokens = [*bytes_, *(merge.replace(" ", "") for merge in merges), *special]
     kinds = [1] * (len(tokens) - len(special)) + list(special.values())
