@@ -32,6 +32,7 @@ _STRING, _ARRAY = 8, 9
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "smollm2": ("smollm2", {}),
     "gemma3": ("gemma3", {}),
+    "gemma4": ("gemma4", {}),
     "gemma3-space-prefix": ("gemma3", {"tokenizer.ggml.add_space_prefix": True}),
     **{
         f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre})
@@ -49,7 +50,9 @@ class MissingModelError(Exception):
 def vocabulary(name: str) -> dict[str, object]:
     """Return the metadata of a variant; treat it as read-only."""
     model, changes = VARIANTS[name]
-    return (pairs() if model == "pairs" else _read_metadata(_file_start(model))) | changes
+    made_up = {"pairs": pairs, "gemma4": gemma4}
+    metadata = made_up[model]() if model in made_up else _read_metadata(_file_start(model))
+    return metadata | changes
 
 
 @cache
@@ -74,6 +77,28 @@ def pairs() -> dict[str, object]:
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.merges": merges,
         "tokenizer.ggml.token_type": np.array(kinds, np.int32),
+    }
+
+
+@cache
+def gemma4() -> dict[str, object]:
+    """Return a vocabulary of characters and byte tokens in which any two characters merge."""
+    characters = [*map(chr, range(0x21, 0x7F)), *"▁éß\u0301中文天日語한مر👩🏽\u200d🙂\t\ufffd"]
+    merges = [f"{a} {b}" for a in characters for b in characters]
+    random.Random(8).shuffle(merges)
+    newlines = ["\n" * n for n in range(1, 20)]
+    special = {"<pad>": 3, "<eos>": 3, "<bos>": 3, "<unk>": 3, "<|im_end|>": 3, "</s>": 1, "[u]": 4}
+    tokens = [*special, *(f"<0x{b:02X}>" for b in range(256)), *newlines, *characters]
+    tokens += [merge.replace(" ", "") for merge in merges]
+    kinds = [*special.values(), *[6] * 256]
+    return {
+        "tokenizer.ggml.model": "gemma4",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.token_type": np.array(kinds + [1] * (len(tokens) - len(kinds)), np.int32),
+        "tokenizer.ggml.bos_token_id": 2,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.ggml.add_bos_token": False,
     }
 
 

@@ -23,7 +23,7 @@ def test_pieces_join_to_the_text_of_all_bytes(ids):
     assert PAIRS.decode(ids) == data.decode("utf-8", "replace")
 
 
-@given(st.text(max_size=20))
+@given(st.text(max_size=20).filter(lambda text: "▁" not in text))  # it decodes to a space
 def test_no_piece_of_a_valid_text_has_a_broken_character(text):
     pieces = one_by_one(PREFIXED, PREFIXED.encode(text, add_special=False))
     assert "".join(pieces) == text

@@ -16,6 +16,9 @@ from maglio.text.detokenizer import Detokenizer
 from maglio.text.utf8 import to_bytes
 from maglio.text.vocabulary import TokenKind, Vocabulary
 
+SPACE = "▁"  # stands for a space in vocabularies that are not byte-level
+SPACE_BYTES = SPACE.encode()
+
 
 class VocabularyTokenizer(ABC):
     """A tokenizer over a vocabulary; subclasses encode fragments without special tokens."""

@@ -41,7 +41,9 @@ class BpeTokenizer(VocabularyTokenizer):
         vocabulary = Vocabulary.from_metadata(metadata, defaults)
         super().__init__(vocabulary)
         self._merge_texts = metadata.texts("tokenizer.ggml.merges")
-        self._model = _bpe(vocabulary, self._merge_texts, pretokenizer.ignore_merges)
+        self._model = bpe_model(
+            vocabulary, self._merge_texts, ignore_merges=pretokenizer.ignore_merges
+        )
         self._split = pre_tokenizers.Sequence(list(pretokenizer.splits()))
         self._tokenizer = Tokenizer(self._model)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -76,7 +78,19 @@ class BpeTokenizer(VocabularyTokenizer):
         return self._merge_texts
 
 
-def _bpe(vocabulary: Vocabulary, merges: Sequence[str], ignore_merges: bool) -> BPE:
+def bpe_model(
+    vocabulary: Vocabulary,
+    merges: Sequence[str],
+    *,
+    ignore_merges: bool = False,
+    byte_fallback: bool = False,
+) -> BPE:
+    """Build the merging model.
+
+    ``ignore_merges``: a word that is a token is taken whole. ``byte_fallback``: characters
+    without a token are spelled in byte tokens. Raises :class:`ModelFileError` for a merge of, or
+    to, an unknown token.
+    """
     pairs: dict[tuple[str, str], None] = {}  # the first of equal merges counts
     for i, merge in enumerate(merges):
         cut = merge.find(" ", 1)
@@ -84,6 +98,8 @@ def _bpe(vocabulary: Vocabulary, merges: Sequence[str], ignore_merges: bool) -> 
             raise ModelFileError(f"model file merge {i} is {merge!r}: it should be two tokens")
         pairs[merge[:cut], merge[cut + 1 :]] = None
     try:
-        return BPE(vocabulary.ids, list(pairs), ignore_merges=ignore_merges)
+        return BPE(
+            vocabulary.ids, list(pairs), ignore_merges=ignore_merges, byte_fallback=byte_fallback
+        )
     except Exception as error:  # all that `tokenizers` raises
         raise ModelFileError(f"model file merges do not fit its vocabulary: {error}") from error

@@ -17,6 +17,10 @@ class Metadata:
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
+    def updated(self, values: Mapping[str, object]) -> Metadata:
+        """Return a copy with other values for some keys."""
+        return Metadata({**self._values, **values})
+
     def text(self, key: str, default: str = "") -> str:
         """Return the string at ``key``."""
         value = self._values.get(key, default)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from maglio._core import SpmModel
-from maglio.text.base import VocabularyTokenizer, pack, utf8_of
+from maglio.text.base import SPACE, SPACE_BYTES, VocabularyTokenizer, pack, utf8_of
 from maglio.text.metadata import Metadata
 from maglio.text.vocabulary import Defaults, Vocabulary
-
-_SPACE = "▁"
-_SPACE_BYTES = _SPACE.encode()
 
 
 class SpmTokenizer(VocabularyTokenizer):
@@ -27,10 +24,10 @@ class SpmTokenizer(VocabularyTokenizer):
     def _encode_fragment(self, fragment: bytes, *, after_special: bool) -> list[int]:
         if self.adds_space_prefix and after_special:
             fragment = b" " + fragment
-        return self._model.encode(fragment.replace(b" ", _SPACE_BYTES))
+        return self._model.encode(fragment.replace(b" ", SPACE_BYTES))
 
     def _normal_bytes(self, text: str) -> bytes:
-        return utf8_of(text.replace(_SPACE, " "))
+        return utf8_of(text.replace(SPACE, " "))
 
     def _settings(self) -> tuple[object, ...]:
         return ("spm",)

@@ -8,6 +8,7 @@ from typing import Protocol
 from maglio.errors import ModelFileError
 from maglio.text.absent import AbsentTokenizer
 from maglio.text.bpe import BpeTokenizer
+from maglio.text.gemma4 import Gemma4Tokenizer
 from maglio.text.metadata import Metadata
 from maglio.text.spm import SpmTokenizer
 
@@ -91,9 +92,11 @@ def from_metadata(metadata: Mapping[str, object]) -> Tokenizer:
         return BpeTokenizer(values)
     if model == "llama":
         return SpmTokenizer(values)
+    if model == "gemma4":
+        return Gemma4Tokenizer(values)
     if model in ("none", "no_vocab"):
         return AbsentTokenizer(values)
     raise ModelFileError(
         f"model file has the tokenizer model {model!r}; supported are gpt2 (byte-level BPE), "
-        "llama (SentencePiece), and none"
+        "llama (SentencePiece), gemma4, and none"
     )
