@@ -70,6 +70,12 @@ def test_bytes_without_a_token_are_the_unknown_token():
     assert tokenizer.encode("a!") == [0, 0, 0, 1, 0]  # the space prefix has three bytes
 
 
+@pytest.mark.parametrize(("pre", "ids"), [("llama-bpe", [2]), ("qwen2", [0, 1])])
+def test_only_llama_takes_a_word_that_no_merge_makes(pre, ids):
+    tokenizer = from_metadata(small_bpe(pre=pre, merges=[], add_bos_token=False))
+    assert tokenizer.encode("ab") == ids
+
+
 def test_bos_and_eos_are_added_as_the_model_asks():
     tokenizer = from_metadata(spm(add_eos_token=True))
     bos, *_, eos = tokenizer.encode("ab")
