@@ -1,1 +1,7 @@
-"""TODO"""
+"""Text and token ids: tokenizers from a model file's own metadata. No weights, no drafting."""
+
+from maglio.text.detokenizer import Detokenizer
+from maglio.text.stop import StopMatcher
+from maglio.text.tokenizer import Tokenizer, from_metadata
+
+__all__ = ["Detokenizer", "StopMatcher", "Tokenizer", "from_metadata"]

@@ -1,0 +1,105 @@
+"""Byte-level BPE vocabularies (``tokenizer.ggml.model = "gpt2"``), through ``tokenizers``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers.models import BPE
+
+from maglio.errors import ModelFileError
+from maglio.text.base import VocabularyTokenizer, utf8_of
+from maglio.text.metadata import Metadata
+from maglio.text.pretokenizer import pretokenizer_of
+from maglio.text.utf8 import to_code_points
+from maglio.text.vocabulary import Defaults, Vocabulary
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PRIVATE_USE = "\ue000"  # in no class of any pre-tokenizer, like a surrogate
+
+
+def _byte_characters() -> list[str]:
+    """Return the printable character that stands for each byte (GPT-2's ``bytes_to_unicode``)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    codes = {byte: byte for byte in printable} | {byte: 256 + i for i, byte in enumerate(others)}
+    return [chr(codes[byte]) for byte in range(256)]
+
+
+_CHARACTER_OF = _byte_characters()
+_BYTE_OF = {character: byte for byte, character in enumerate(_CHARACTER_OF)}
+
+
+class BpeTokenizer(VocabularyTokenizer):
+    """Encodes as llama.cpp's BPE tokenizer does."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._name = metadata.text("tokenizer.ggml.pre", "default")
+        pretokenizer = pretokenizer_of(self._name)
+        defaults = Defaults(bos_id=11, eos_id=11, unk_id=None, add_bos=pretokenizer.add_bos)
+        vocabulary = Vocabulary.from_metadata(metadata, defaults)
+        super().__init__(vocabulary)
+        self._merge_texts = metadata.texts("tokenizer.ggml.merges")
+        self._model = bpe_model(
+            vocabulary, self._merge_texts, ignore_merges=pretokenizer.ignore_merges
+        )
+        self._split = pre_tokenizers.Sequence(list(pretokenizer.splits()))
+        self._tokenizer = Tokenizer(self._model)
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [self._split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
+
+    def _encode_fragment(self, fragment: bytes, *, after_special: bool) -> list[int]:
+        text = to_code_points(fragment)
+        if _SURROGATE.search(text):
+            return self._encode_with_surrogates(text)
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _encode_with_surrogates(self, text: str) -> list[int]:
+        """Encode word by word a text with encoded surrogates, which ``tokenizers`` cannot hold."""
+        ids: list[int] = []
+        for _, (begin, end) in self._split.pre_tokenize_str(_SURROGATE.sub(_PRIVATE_USE, text)):
+            word = text[begin:end].encode("utf-8", "surrogatepass")
+            tokens = self._model.tokenize("".join(_CHARACTER_OF[byte] for byte in word))
+            ids += [token.id for token in tokens]
+        return ids
+
+    def _normal_bytes(self, text: str) -> bytes:
+        try:
+            return bytes([_BYTE_OF[character] for character in text])
+        except KeyError:  # not byte-level: a token added as plain text
+            return utf8_of(text)
+
+    def _settings(self) -> tuple[object, ...]:
+        return ("bpe", self._name)
+
+    def _merges(self) -> Sequence[str]:
+        return self._merge_texts
+
+
+def bpe_model(
+    vocabulary: Vocabulary,
+    merges: Sequence[str],
+    *,
+    ignore_merges: bool = False,
+    byte_fallback: bool = False,
+) -> BPE:
+    """Build the merging model.
+
+    ``ignore_merges``: a word that is a token is taken whole. ``byte_fallback``: characters
+    without a token are spelled in byte tokens. Raises :class:`ModelFileError` for a merge of, or
+    to, an unknown token.
+    """
+    pairs: dict[tuple[str, str], None] = {}  # the first of equal merges counts
+    for i, merge in enumerate(merges):
+        cut = merge.find(" ", 1)
+        if cut < 0:
+            raise ModelFileError(f"model file merge {i} is {merge!r}: it should be two tokens")
+        pairs[merge[:cut], merge[cut + 1 :]] = None
+    try:
+        return BPE(
+            vocabulary.ids, list(pairs), ignore_merges=ignore_merges, byte_fallback=byte_fallback
+        )
+    except Exception as error:  # all that `tokenizers` raises
+        raise ModelFileError(f"model file merges do not fit its vocabulary: {error}") from error
