@@ -1,0 +1,143 @@
+"""A slow, obvious forward pass in numpy: the definition the engines are compared with.
+
+It reads a GGUF file through the ``gguf`` package, dequantizes every weight and computes the whole
+sequence at once with a causal mask, without cache, batching or activation quantization. Families:
+llama, qwen2, qwen3 and gemma3, each as llama.cpp defines it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gguf import GGUFReader
+from gguf.quants import dequantize
+
+Array = npt.NDArray[Any]
+
+
+class Reference:
+    """The model in a GGUF file. ``dtype`` is the type of all arithmetic."""
+
+    def __init__(self, path: Path | str, *, dtype: npt.DTypeLike = np.float64) -> None:
+        reader = GGUFReader(path)
+        self.tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self._fields = reader.fields
+        self._dtype = np.dtype(dtype)
+        self.family: str = self._fields["general.architecture"].contents()
+        self.n_layer: int = self._key("block_count")
+        self.n_embd: int = self._key("embedding_length")
+        self.n_head: int = self._key("attention.head_count")
+        self.n_kv_head: int = self._key("attention.head_count_kv", self.n_head)
+        self.head_dim: int = self._key("attention.key_length", self.n_embd // self.n_head)
+        self.eps: float = self._key("attention.layer_norm_rms_epsilon")
+        self.window: int = self._key("attention.sliding_window", 0)
+        self.rope_base: float = self._key("rope.freq_base", 10000.0)
+
+    def logits(self, tokens: Sequence[int]) -> Array:
+        """Return the logits ``(len(tokens), vocab)`` at every position."""
+        embedding = self._weight("token_embd.weight")
+        x = embedding[np.asarray(tokens)]
+        if self.family == "gemma3":
+            x = x * np.sqrt(self._dtype.type(self.n_embd))
+        for layer in range(self.n_layer):
+            x = self._block(layer, x)
+        head = embedding if "output.weight" not in self.tensors else self._weight("output.weight")
+        return self._norm(x, "output_norm.weight") @ head.T
+
+    def _block(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}."
+        attended = self._attention(layer, self._norm(x, name + "attn_norm.weight"))
+        if self.family == "gemma3":
+            attended = self._norm(attended, name + "post_attention_norm.weight")
+        x = x + attended
+        h = self._norm(x, name + "ffn_norm.weight")
+        activation = gelu_tanh if self.family == "gemma3" else silu
+        h = activation(self._linear(h, name + "ffn_gate")) * self._linear(h, name + "ffn_up")
+        h = self._linear(h, name + "ffn_down")
+        if self.family == "gemma3":
+            h = self._norm(h, name + "post_ffw_norm.weight")
+        return x + h
+
+    def _attention(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}.attn_"
+        n = len(x)
+        local = self.window > 0 and layer % 6 < 5
+        q = self._linear(x, name + "q").reshape(n, self.n_head, self.head_dim)
+        k = self._linear(x, name + "k").reshape(n, self.n_kv_head, self.head_dim)
+        v = self._linear(x, name + "v").reshape(n, self.n_kv_head, self.head_dim)
+        if name + "q_norm.weight" in self.tensors:
+            q = self._norm(q, name + "q_norm.weight")
+            k = self._norm(k, name + "k_norm.weight")
+        base = 10000.0 if local else self.rope_base
+        interleaved = self.family == "llama"
+        q, k = (rope(heads, base, interleaved=interleaved) for heads in (q, k))
+        masked = causal_mask(n, self.window if local else 0)
+        group = self.n_head // self.n_kv_head
+        out = np.empty_like(q)
+        for head in range(self.n_head):
+            scores = q[:, head] @ k[:, head // group].T / np.sqrt(self._dtype.type(self.head_dim))
+            scores[masked] = -np.inf
+            out[:, head] = softmax(scores) @ v[:, head // group]
+        return self._linear(out.reshape(n, -1), name + "output")
+
+    def _linear(self, x: Array, name: str) -> Array:
+        y = x @ self._weight(name + ".weight").T
+        return y + self._weight(name + ".bias") if name + ".bias" in self.tensors else y
+
+    def _norm(self, x: Array, name: str) -> Array:
+        mean_square = np.mean(x * x, axis=-1, keepdims=True)
+        return x / np.sqrt(mean_square + self._dtype.type(self.eps)) * self._weight(name)
+
+    def _weight(self, name: str) -> Array:
+        tensor = self.tensors[name]
+        return dequantize(tensor.data, tensor.tensor_type).astype(self._dtype, copy=False)
+
+    def _key(self, name: str, default: Any = None) -> Any:
+        field = self._fields.get(f"{self.family}.{name}")
+        if field is None and default is None:
+            raise KeyError(f"{self.family}.{name}")
+        return default if field is None else field.contents()
+
+
+def rope(x: Array, base: float, *, interleaved: bool) -> Array:
+    """Rotate ``(position, head, dim)`` by position: pairs (2i, 2i+1), or (i, i + dim/2)."""
+    n, _, dim = x.shape
+    frequency = base ** (-np.arange(0, dim, 2) / dim)
+    angle = np.arange(n)[:, None, None] * frequency
+    cos, sin = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
+    first = slice(0, None, 2) if interleaved else slice(0, dim // 2)
+    second = slice(1, None, 2) if interleaved else slice(dim // 2, None)
+    out = np.empty_like(x)
+    out[..., first] = x[..., first] * cos - x[..., second] * sin
+    out[..., second] = x[..., first] * sin + x[..., second] * cos
+    return out
+
+
+def causal_mask(n: int, window: int) -> npt.NDArray[np.bool_]:
+    """Return True where a query (row) must not see a key (column).
+
+    With a window, a query sees itself and the ``window - 1`` positions before it.
+    """
+    distance = np.arange(n)[:, None] - np.arange(n)[None, :]
+    masked = distance < 0
+    return masked | (distance >= window) if window else masked
+
+
+def softmax(scores: Array) -> Array:
+    """Softmax over the last axis."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def silu(x: Array) -> Array:
+    """``x * sigmoid(x)``, written so that large negative values do not overflow."""
+    return x * (0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+def gelu_tanh(x: Array) -> Array:
+    """GELU by its tanh approximation."""
+    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
