@@ -5,3 +5,4 @@
 
 void bind_engine(nanobind::module_& m);
 void bind_gguf(nanobind::module_& m);
+void bind_sampler(nanobind::module_& m);

@@ -4,4 +4,5 @@ NB_MODULE(_core, m) {
   m.doc() = "Maglio's native core: index structures, sampling, and the CPU engine.";
   bind_gguf(m);
   bind_engine(m);
+  bind_sampler(m);
 }
