@@ -354,7 +354,7 @@ class SpeculativeDecoder:
         Whatever was interrupted where, the stream itself is the truth, since it grows by one
         atomic append per token. Running this twice does no harm.
         """
-        self._rewind(min(self._intact, len(self._tokens) - 1))
+        self._rewind(max(0, min(self._intact, len(self._tokens) - 1)))
         self._intact = self._session.length
         self._sampler.seek(run.start_position + max(0, len(self._tokens) - run.start))
         self._sampler.accept(self._tokens[self._history_length :])
