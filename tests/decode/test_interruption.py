@@ -184,6 +184,36 @@ def test_an_abandoned_generation_gives_way_to_the_next():
     RUN.check(decoder, generated=N_TOKENS)
 
 
+def test_an_abandoned_draft_is_not_in_the_next_turn():
+    turns = []
+    for close in (True, False):
+        decoder = RUN.decoder(perfect(RUN.stream, 6))
+        first = decoder.generate(PROMPT, max_tokens=N_TOKENS)
+        for _ in range(4):
+            next(first)
+        if close:
+            first.close()
+            RUN.check(decoder, generated=4)
+        turns.append(ids(decoder.generate((1, 2), max_tokens=9)))
+        assert decoder._session.tokens == list(decoder.tokens[:-1])
+    assert turns[0] == turns[1]
+
+
+def test_rows_of_a_failed_prefill_are_not_trusted():
+    decoder = RUN.decoder()
+    session = decoder._session
+    prefill = session.prefill
+
+    def fail(tokens):
+        prefill([0] * (len(tokens) - 1))
+        session.prefill = prefill
+        raise OSError
+
+    session.prefill = fail
+    assert isinstance(take(decoder.generate(PROMPT, max_tokens=N_TOKENS))[1], OSError)
+    check_resumes(decoder, [])
+
+
 def test_a_raising_source_is_told_once_and_tried_again_in_the_next_generation():
     calls = []
 

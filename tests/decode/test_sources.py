@@ -129,11 +129,12 @@ def test_a_draft_lost_in_an_interruption_is_not_held_against_the_next_turn():
     assert source.heard[-1] == ("truncate", 0)
 
 
-def test_a_limit_leaves_room_for_the_token_after_the_draft():
+@pytest.mark.parametrize(("room", "max_tokens"), [(20, 60), (200, 21)], ids=["context", "tokens"])
+def test_a_limit_leaves_room_for_the_token_after_the_draft(room, max_tokens):
     source = CuriousSource(RUN.stream, lambda truth, call: [])
-    decoder = RUN.decoder(source, n_ctx=len(PROMPT) + 20)
-    list(decoder.generate(PROMPT, max_tokens=22))
-    # 16 at most; then by the room; a limit under min_draft is not even asked for.
+    decoder = RUN.decoder(source, n_ctx=len(PROMPT) + room)
+    list(decoder.generate(PROMPT, max_tokens=max_tokens))
+    # At most 16; a limit under min_draft is not even asked for.
     assert source.all("suggest") == [16, 16, 16, *range(16, 1, -1)]
 
 

@@ -127,7 +127,6 @@ class GuardedSource:
             return None
 
     def _disable(self, error: Exception) -> None:
-        self._suggested = 0
         self.error = "".join(traceback.format_exception_only(error)).strip()
         if not self._warned:
             self._warned = True
