@@ -6,3 +6,4 @@
 void bind_engine(nanobind::module_& m);
 void bind_gguf(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
+void bind_sampler(nanobind::module_& m);

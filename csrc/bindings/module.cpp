@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
   bind_gguf(m);
   bind_engine(m);
   bind_text(m);
+  bind_sampler(m);
 }

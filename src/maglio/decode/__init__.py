@@ -1,1 +1,17 @@
-"""TODO"""
+"""Decoding: sampling, draft verification and statistics. Imports drafting and engine seams only."""
+
+from maglio.decode.decoder import DecodeOptions, FinishReason, SpeculativeDecoder
+from maglio.decode.params import SamplingParams
+from maglio.decode.sampler import Sampler
+from maglio.decode.stats import GenerationStats
+from maglio.decode.token import Token
+
+__all__ = [
+    "DecodeOptions",
+    "FinishReason",
+    "GenerationStats",
+    "Sampler",
+    "SamplingParams",
+    "SpeculativeDecoder",
+    "Token",
+]

@@ -1,0 +1,128 @@
+"""What one generation did and how long it took. Counts and clocks only; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import MappingProxyType
+
+from maglio.draft.source import SourceCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationStats:
+    """One generation, finished or not.
+
+    Attributes:
+        steps: forwards that gave tokens; the prefill, whose last row gives the first one, is one.
+        verify_steps: those of them that verified a draft.
+        drafted: draft tokens verified. Those behind the end of a generation are not counted:
+            they were never judged.
+        accepted: draft tokens that were what the model sampled.
+        committed: tokens generated.
+        prompt_tokens: tokens prefilled: the prompt, and what the cache lacked of the stream
+            before it.
+        prefill_s: seconds in the prefill forward.
+        decode_s: seconds in everything after it, not counting the caller's time between tokens.
+        overhead_s: the part of ``decode_s`` that was not spent in forwards.
+        sources: what each draft source, by name, contributed to ``drafted`` and ``accepted``.
+        source_error: why drafting stopped, when the source raised; ``None`` otherwise.
+    """
+
+    steps: int
+    verify_steps: int
+    drafted: int
+    accepted: int
+    committed: int
+    prompt_tokens: int
+    prefill_s: float
+    decode_s: float
+    overhead_s: float
+    sources: Mapping[str, SourceCounts]
+    source_error: str | None = None
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Share of the draft tokens that were accepted; 0 when nothing was drafted."""
+        return _ratio(self.accepted, self.drafted)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean acceptance length: tokens per forward, correction and bonus tokens included.
+
+        Plain decoding has exactly 1.
+        """
+        return _ratio(self.committed, self.steps)
+
+    @property
+    def prompt_tokens_per_s(self) -> float:
+        """Prefill speed."""
+        return _ratio(self.prompt_tokens, self.prefill_s)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generation speed, without the first token when the prefill has paid for it."""
+        return _ratio(self.committed - (self.prompt_tokens > 0), self.decode_s)
+
+
+@dataclass(slots=True)
+class StatsRecorder:
+    """Counts of the generation under way. Its clock runs while the decoder does."""
+
+    steps: int = 0
+    verify_steps: int = 0
+    committed: int = 0
+    prompt_tokens: int = 0
+    prefill_s: float = 0.0
+    forward_s: float = 0.0
+    _busy_s: float = 0.0
+    _resumed_at: float | None = None
+    _drafted: dict[str, int] = field(default_factory=dict)
+    _accepted: dict[str, int] = field(default_factory=dict)
+
+    def resume(self) -> None:
+        """Start the clock: the decoder works."""
+        self._resumed_at = perf_counter()
+
+    def pause(self) -> None:
+        """Stop the clock: the caller works. Does nothing when it stands already."""
+        if self._resumed_at is not None:
+            self._busy_s += perf_counter() - self._resumed_at
+            self._resumed_at = None
+
+    def draft(self, source: str, *, drafted: int, accepted: int) -> None:
+        """Add verified draft tokens of ``source``."""
+        self._drafted[source] = self._drafted.get(source, 0) + drafted
+        self._accepted[source] = self._accepted.get(source, 0) + accepted
+
+    def snapshot(self, muted: Mapping[str, bool], source_error: str | None) -> GenerationStats:
+        """The counts so far. ``muted`` names all known sources and says which are muted."""
+        names = dict.fromkeys((*muted, *self._drafted))
+        decode_s = max(0.0, self._busy_s - self.prefill_s)
+        return GenerationStats(
+            steps=self.steps,
+            verify_steps=self.verify_steps,
+            drafted=sum(self._drafted.values()),
+            accepted=sum(self._accepted.values()),
+            committed=self.committed,
+            prompt_tokens=self.prompt_tokens,
+            prefill_s=self.prefill_s,
+            decode_s=decode_s,
+            overhead_s=max(0.0, decode_s - self.forward_s),
+            sources=MappingProxyType(
+                {
+                    name: SourceCounts(
+                        self._drafted.get(name, 0),
+                        self._accepted.get(name, 0),
+                        muted.get(name, False),
+                    )
+                    for name in names
+                }
+            ),
+            source_error=source_error,
+        )
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

@@ -1,0 +1,280 @@
+"""Exceptions and Ctrl-C, wherever they strike, leave a stream that can go on as if nothing was."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import maglio.decode
+from maglio.decode import SpeculativeDecoder, Token
+from maglio.errors import InvalidLogitsError, MaglioError
+from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
+from support.toy_sources import ScriptedSource, adversaries, perfect, spoil
+
+DECODE = str(Path(maglio.decode.__file__).parent)
+RUN = plain_run(SAMPLED, max_tokens=30)
+N_TOKENS = 14
+
+
+def finish(decoder: SpeculativeDecoder) -> list[int]:
+    """Go on after an interruption as a caller would, to the end."""
+    begun = len(decoder.tokens) > 0
+    left = N_TOKENS - max(0, len(decoder.tokens) - len(PROMPT))
+    return ids(decoder.generate(() if begun else PROMPT, max_tokens=left))
+
+
+def take(generation: Iterator[Token]) -> tuple[list[int], BaseException | None]:
+    """What a generation yields, and what ended it early."""
+    yielded: list[int] = []
+    try:
+        yielded.extend(token.id for token in generation)
+    except BaseException as error:
+        return yielded, error
+    return yielded, None
+
+
+def check_resumes(decoder: SpeculativeDecoder, yielded: list[int]) -> None:
+    committed = list(decoder.tokens[len(PROMPT) :])
+    assert committed[: len(yielded)] == yielded
+    assert RUN.output[: len(committed)] == committed
+    assert len(committed) - len(yielded) <= 1
+    assert committed + finish(decoder) == RUN.output[:N_TOKENS]
+    RUN.check(decoder, generated=N_TOKENS)
+
+
+def check_clean(decoder: SpeculativeDecoder) -> None:
+    """Nothing unverified is in the cache, and the sampler knows the stream and no more."""
+    tokens = list(decoder.tokens)
+    cached = decoder._session.tokens
+    assert cached == tokens[: len(cached)]
+    assert len(cached) <= max(0, len(tokens) - 1)
+    assert decoder._sampler.history_length == len(tokens)
+    assert decoder._sampler.position == max(0, len(tokens) - len(PROMPT))
+
+
+def fail_once(at: int, error: BaseException):
+    """A hook that raises ``error`` in call number ``at``."""
+
+    def hook(call: int) -> None:
+        if call == at:
+            raise error
+
+    return hook
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, OSError])
+@pytest.mark.parametrize("when", ["before_call", "half_way"])
+@pytest.mark.parametrize("call", range(6))
+def test_a_failed_forward_can_be_repeated(call, when, kind):
+    error = kind()
+    source = adversaries(RUN.stream, 60)["wrong in the middle"]
+    decoder = RUN.decoder(source, **{when: fail_once(call, error)})
+    yielded, raised = take(decoder.generate(PROMPT, max_tokens=N_TOKENS))
+    assert raised is error
+    check_clean(decoder)
+    assert decoder.finish_reason is None
+    check_resumes(decoder, yielded)
+    assert source.seen == list(decoder.tokens)
+
+
+class InterruptAt:
+    """A trace function: KeyboardInterrupt at the ``at``-th line run in the decode package."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.while_settling = False
+
+    def __call__(self, frame, event, arg):
+        if not frame.f_code.co_filename.startswith(DECODE):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                # A second Ctrl-C during the clean-up after a first is out of this test's reach,
+                # but the clean-up after a normal end is not.
+                self.while_settling = frame.f_code.co_name == "_generate"
+                while frame is not None and not self.while_settling:
+                    self.while_settling = frame.f_code.co_name == "_settle"
+                    frame = frame.f_back
+                raise KeyboardInterrupt
+        return self
+
+
+def take_traced(
+    generation: Iterator[Token], tracer: InterruptAt
+) -> tuple[list[int], BaseException | None]:
+    previous = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        return take(generation)
+    finally:
+        sys.settrace(previous)
+
+
+def mixed_source() -> ScriptedSource:
+    def draft(truth: list[int], call: int) -> list[int]:
+        return spoil(truth[:4], 2, 60) if call % 2 else truth[:3]
+
+    return ScriptedSource(RUN.stream, draft)
+
+
+def test_ctrl_c_at_any_line_loses_nothing():
+    at, raised = 0, None
+    while at == 0 or raised is not None:
+        at += 1
+        decoder = RUN.decoder(mixed_source())
+        tracer = InterruptAt(at)
+        yielded, raised = take_traced(decoder.generate(PROMPT, max_tokens=N_TOKENS), tracer)
+        assert raised is None or isinstance(raised, KeyboardInterrupt)
+        if not tracer.while_settling:
+            check_clean(decoder)
+        check_resumes(decoder, yielded)
+    assert at > 300
+    assert yielded == RUN.output[:N_TOKENS]
+
+
+@pytest.mark.parametrize("row", range(3))
+def test_invalid_logits_leave_the_stream_before_them(row):
+    decoder = RUN.decoder(perfect(RUN.stream, 4))
+    session = decoder._session
+    forward = session.forward
+
+    def forward_with_nan(tokens):
+        rows = forward(tokens)
+        if len(session.forwards) == 1:
+            rows[row, 5] = float("nan")
+        return rows
+
+    session.forward = forward_with_nan
+    yielded, raised = take(decoder.generate(PROMPT, max_tokens=N_TOKENS))
+    assert isinstance(raised, InvalidLogitsError)
+    assert len(yielded) == 1 + row
+    check_clean(decoder)
+    check_resumes(decoder, yielded)
+
+
+def test_an_error_of_should_stop_comes_after_the_commitment():
+    def should_stop(token: int) -> bool:
+        if token == RUN.output[3]:
+            raise LookupError
+        return False
+
+    decoder = RUN.decoder(perfect(RUN.stream, 6))
+    with pytest.raises(LookupError):
+        list(decoder.generate(PROMPT, max_tokens=N_TOKENS, should_stop=should_stop))
+    RUN.check(decoder, generated=RUN.output.index(RUN.output[3]) + 1)
+    check_resumes(decoder, RUN.output[:3])
+
+
+def test_an_abandoned_generation_gives_way_to_the_next():
+    decoder = RUN.decoder(perfect(RUN.stream, 6))
+    abandoned = decoder.generate(PROMPT, max_tokens=N_TOKENS)
+    yielded = [next(abandoned).id for _ in range(4)]
+    assert decoder._session.length > len(decoder.tokens) - 1  # it holds a half-judged draft
+    rest = decoder.generate((), max_tokens=N_TOKENS - 4)
+    yielded.append(next(rest).id)
+    with pytest.raises(MaglioError, match="begun another"):
+        next(abandoned)
+    yielded += ids(rest)
+    assert yielded == RUN.output[:N_TOKENS]
+    RUN.check(decoder, generated=N_TOKENS)
+
+
+def test_an_abandoned_draft_is_not_in_the_next_turn():
+    turns = []
+    for close in (True, False):
+        decoder = RUN.decoder(perfect(RUN.stream, 6))
+        first = decoder.generate(PROMPT, max_tokens=N_TOKENS)
+        for _ in range(4):
+            next(first)
+        if close:
+            first.close()
+            RUN.check(decoder, generated=4)
+        turns.append(ids(decoder.generate((1, 2), max_tokens=9)))
+        assert decoder._session.tokens == list(decoder.tokens[:-1])
+    assert turns[0] == turns[1]
+
+
+def test_rows_of_a_failed_prefill_are_not_trusted():
+    decoder = RUN.decoder()
+    session = decoder._session
+    prefill = session.prefill
+
+    def fail(tokens):
+        prefill([0] * (len(tokens) - 1))
+        session.prefill = prefill
+        raise OSError
+
+    session.prefill = fail
+    assert isinstance(take(decoder.generate(PROMPT, max_tokens=N_TOKENS))[1], OSError)
+    check_resumes(decoder, [])
+
+
+def test_a_raising_source_is_told_once_and_tried_again_in_the_next_generation():
+    calls = []
+
+    def draft(truth: list[int], call: int) -> list[int]:
+        calls.append(call)
+        if call in (1, 3):
+            raise OSError("index file is gone")
+        return truth[:3]
+
+    source = ScriptedSource(RUN.stream, draft)
+    decoder = RUN.decoder(source)
+    with pytest.warns(RuntimeWarning, match="ScriptedSource raised OSError: index file is gone"):
+        first = ids(decoder.generate(PROMPT, max_tokens=12))
+    assert calls == [0, 1]
+    assert decoder.stats.source_error == "OSError: index file is gone"
+    assert decoder.stats.accepted == 3
+    second = ids(decoder.generate((), max_tokens=12))
+    assert calls == [0, 1, 2, 3]
+    assert first + second == RUN.output[:24]
+    list(decoder.generate((), max_tokens=2))
+    assert decoder.stats.source_error is None
+    assert source.seen == list(decoder.tokens)
+
+
+def test_a_warning_turned_error_does_no_harm():
+    decoder = RUN.decoder(adversaries(RUN.stream, 60)["raising later"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yielded, raised = take(decoder.generate(PROMPT, max_tokens=N_TOKENS + 10))
+    assert isinstance(raised, RuntimeWarning)
+    check_clean(decoder)
+    RUN.check(decoder, generated=len(yielded))
+
+
+def test_ctrl_c_in_a_source_is_not_swallowed():
+    def draft(truth: list[int], call: int) -> list[int]:
+        if call == 2:
+            raise KeyboardInterrupt
+        return truth[:3]
+
+    decoder = RUN.decoder(ScriptedSource(RUN.stream, draft))
+    with pytest.raises(KeyboardInterrupt):
+        list(decoder.generate(PROMPT, max_tokens=N_TOKENS))
+    check_clean(decoder)
+    check_resumes(decoder, list(decoder.tokens[len(PROMPT) :]))
+
+
+def test_a_plain_stream_that_cannot_rewind_says_when_it_is_lost():
+    run = plain_run(GREEDY)
+    decoder = run.decoder(None, can_rewind=False, half_way=fail_once(2, KeyboardInterrupt()))
+    assert ids(run.decoder(None, can_rewind=False).generate(PROMPT, max_tokens=9)) == run.output[:9]
+    # A forward that failed after appending its only row.
+    session = decoder._session
+    forward = session.forward
+
+    def interrupted(tokens):
+        forward(tokens)
+        raise KeyboardInterrupt
+
+    session.forward = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        list(decoder.generate(PROMPT, max_tokens=9))
+    with pytest.raises(MaglioError, match=r"ToySession .* cannot go back to 6 .* new session"):
+        list(decoder.generate((), max_tokens=9))

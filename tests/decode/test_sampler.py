@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maglio import _core
+from maglio.decode import Sampler, SamplingParams
+from maglio.errors import InvalidArgumentError, InvalidLogitsError
+from support import sampler_twin as twin
+
+# Known answers published with Random123 (tests/kat_vectors): counter, key, result.
+PHILOX_ANSWERS = [
+    ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    ([2**32 - 1] * 4, [2**32 - 1] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+        [0xA4093822, 0x299F31D0],
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]
+
+
+def row_of(n_vocab: int, seed: int, *, spread: float = 3.0, distinct: int = 0) -> np.ndarray:
+    """Random logits; ``distinct`` > 0 leaves only so many different values."""
+    rng = np.random.default_rng(seed)
+    row = rng.standard_normal(n_vocab) * spread
+    return (np.round(row * distinct) / distinct if distinct else row).astype(np.float32)
+
+
+@st.composite
+def sampling_params(draw: st.DrawFn, n_vocab: int) -> SamplingParams:
+    return SamplingParams(
+        temperature=draw(st.sampled_from([0.0, -1.0, 0.05, 0.8, 1.0, 1.7, 30.0, 1e-40, 1e40])),
+        top_k=draw(st.sampled_from([0, 1, 2, 5, 40, 100, 2 * n_vocab])),
+        top_p=draw(st.sampled_from([1.0, 0.0, 0.1, 0.5, 0.9, 0.95, 0.999])),
+        min_p=draw(st.sampled_from([0.0, 1e-9, 0.01, 0.05, 0.5, 1.0])),
+        repeat_penalty=draw(st.sampled_from([1.0, 1.1, 0.7, 3.0])),
+        frequency_penalty=draw(st.sampled_from([0.0, 0.3, -0.4])),
+        presence_penalty=draw(st.sampled_from([0.0, 0.5, -2.0])),
+        penalty_last_n=draw(st.sampled_from([-1, 0, 1, 3, 64])),
+        logit_bias=draw(
+            st.dictionaries(
+                st.integers(0, n_vocab - 1),
+                st.sampled_from([-math.inf, -1.5, 0.25, 4.0]),
+                max_size=min(3, n_vocab - 1),
+            )
+        ),
+        seed=draw(st.sampled_from([0, 1, 12345, 2**32, 2**64 - 1])),
+    )
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), PHILOX_ANSWERS)
+def test_philox_gives_the_published_answers(counter, key, answer):
+    assert list(_core.philox4x32(counter, key)) == answer
+    assert twin.philox4x32(counter, key) == answer
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_a_sample_is_that_of_the_fully_sorted_definition(data):
+    n_vocab = data.draw(st.sampled_from([2, 63, 64, 65, 300, 5000]))
+    params = data.draw(sampling_params(n_vocab))
+    row = row_of(
+        n_vocab,
+        data.draw(st.integers(0, 2**32)),
+        spread=data.draw(st.sampled_from([0.0, 0.01, 1.0, 8.0])),
+        distinct=data.draw(st.sampled_from([0, 1, 4])),
+    )
+    history = data.draw(st.lists(st.integers(0, n_vocab - 1), max_size=80))
+    position = data.draw(st.integers(0, 2**40))
+    sampler = Sampler(params, n_vocab)
+    cut = data.draw(st.integers(0, len(history)))
+    sampler.accept(history[:cut])
+    sampler.accept(history[cut:])
+    sampler.seek(position)
+    assert sampler.sample(row) == twin.sample(row, params, history, position)
+    assert sampler.position == position + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_flat_rows_of_a_large_vocabulary_are_drawn_exactly(seed):
+    # So flat that the draw lies far beyond the first tiers of the shortlist.
+    row = row_of(50_000, seed, spread=0.3, distinct=50 if seed % 2 else 0)
+    params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed)
+    assert Sampler(params, 50_000).sample(row) == twin.sample(row, params, [], 0)
+
+
+def test_weights_are_the_exponential():
+    x = np.linspace(-30.0, 0.0, 10_001, dtype=np.float32)
+    exact = np.exp(x.astype(np.float64))
+    mine = np.array(twin.weights(x, 1.0)) / twin.UNIT
+    assert np.abs(mine - exact).max() <= 2.0**-22
+    assert (np.abs(mine - exact) / exact)[x > -15].max() < 2.0**-21
+
+
+def test_the_distribution_is_the_softmax():
+    row = np.array([2.0, 1.0, 0.0, -1.0, -1.0, -2.0], dtype=np.float32)
+    sampler = Sampler(SamplingParams(temperature=1.3, seed=7), 6)
+    n = 60_000
+    drawn = np.bincount([sampler.sample(row) for _ in range(n)], minlength=6)
+    expected = np.exp(row / 1.3)
+    expected *= n / expected.sum()
+    chi_square = ((drawn - expected) ** 2 / expected).sum()
+    assert chi_square < 20.5  # 5 degrees of freedom, p = 0.001; the seed is fixed
+
+
+def test_draws_do_not_depend_on_how_the_position_was_reached():
+    row = row_of(500, 3)
+    params = SamplingParams(temperature=1.0, seed=11)
+    straight = Sampler(params, 500)
+    drawn = [straight.sample(row) for _ in range(40)]
+    jumping = Sampler(params, 500)
+    for position in reversed(range(40)):
+        jumping.seek(position)
+        assert jumping.sample(row) == drawn[position]
+    assert len(set(drawn)) > 10
+
+
+def test_greedy_moves_the_position_too():
+    sampler = Sampler(SamplingParams(), 500)
+    sampler.sample(row_of(500, 0))
+    assert sampler.position == 1
+
+
+def test_ties_go_to_the_lowest_id():
+    row = np.zeros(200, dtype=np.float32)
+    row[[150, 70, 130]] = 1.0
+    assert Sampler(SamplingParams(), 200).sample(row) == 70
+    assert Sampler(SamplingParams(temperature=1.0, top_k=1), 200).sample(row) == 70
+    row[:] = 0.0
+    row[::2] = -0.0
+    assert Sampler(SamplingParams(), 200).sample(row) == 0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("n_vocab", [1, 64, 100, 1000])
+def test_a_nan_raises_wherever_it_hides(temperature, n_vocab):
+    params = SamplingParams(temperature=temperature, top_k=3)
+    for index in {0, n_vocab // 3, n_vocab // 2, n_vocab - 1}:
+        row = row_of(n_vocab, 1)
+        row[index] = np.nan
+        sampler = Sampler(params, n_vocab)
+        with pytest.raises(InvalidLogitsError, match=f"token {index} is NaN"):
+            sampler.sample(row)
+        assert sampler.position == 0
+
+
+@pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=1.0)])
+def test_infinite_logits_are_impossible_or_refused(params):
+    row = np.full(100, -np.inf, dtype=np.float32)
+    with pytest.raises(InvalidLogitsError, match="all 100 logits are -inf"):
+        Sampler(params, 100).sample(row)
+    row[42] = -1e30
+    assert Sampler(params, 100).sample(row) == 42
+    row[43] = np.inf
+    with pytest.raises(InvalidLogitsError, match=r"token 43 is \+inf"):
+        Sampler(params, 100).sample(row)
+
+
+def test_a_forbidden_token_cannot_be_drawn():
+    params = SamplingParams(temperature=5.0, logit_bias={2: -math.inf, 3: -math.inf})
+    sampler = Sampler(params, 5)
+    row = np.array([0, 0, 9, 9, 0], dtype=np.float32)
+    assert {sampler.sample(row) for _ in range(200)} == {0, 1, 4}
+
+
+@settings(max_examples=60, deadline=None)
+@given(window=st.sampled_from([-1, 0, 1, 5]), tokens=st.lists(st.integers(0, 6), max_size=60))
+def test_the_penalty_window_counts_what_it_covers(window, tokens):
+    params = SamplingParams(frequency_penalty=1.0, penalty_last_n=window)
+    sampler = Sampler(params, 7)
+    row = np.zeros(7, dtype=np.float32)
+    for index, token in enumerate(tokens):
+        sampler.accept([token])
+        sampler._native.check()
+        assert sampler.sample(row) == twin.sample(row, params, tokens[: index + 1], 0)
+    assert sampler.history_length == len(tokens)
+
+
+def test_a_refused_history_changes_nothing():
+    sampler = Sampler(SamplingParams(presence_penalty=1.0), 10)
+    for tokens in ([3, 10], [-1], [3, 2**31], [1.5], ["a"]):
+        with pytest.raises(InvalidArgumentError):
+            sampler.accept(tokens)
+    assert sampler.history_length == 0
+    assert sampler.sample(np.zeros(10, dtype=np.float32)) == 0
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        np.zeros(9, dtype=np.float32),
+        np.zeros(10),
+        np.zeros((1, 10), dtype=np.float32),
+        np.zeros(20, dtype=np.float32)[::2],
+        [0.0] * 10,
+    ],
+    ids=["short", "float64", "matrix", "strided", "list"],
+)
+def test_a_row_of_another_shape_is_refused(row):
+    with pytest.raises(InvalidArgumentError, match="row"):
+        Sampler(SamplingParams(), 10).sample(row)
+
+
+def test_a_bias_outside_the_vocabulary_is_refused():
+    with pytest.raises(InvalidArgumentError, match=r"token 10, must be 0 \.\. 9"):
+        Sampler(SamplingParams(logit_bias={10: 1.0}), 10)
+
+
+@pytest.mark.parametrize("n_vocab", [0, -1, 2**20, True, 10.0])
+def test_an_impossible_vocabulary_is_refused(n_vocab):
+    with pytest.raises(InvalidArgumentError, match="n_vocab"):
+        Sampler(SamplingParams(), n_vocab)
