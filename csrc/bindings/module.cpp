@@ -1,7 +1,6 @@
-#include <nanobind/nanobind.h>
-
-namespace nb = nanobind;
+#include "bindings.h"
 
 NB_MODULE(_core, m) {
   m.doc() = "Maglio's native core: index structures, sampling, and the CPU engine.";
+  bind_automaton(m);
 }

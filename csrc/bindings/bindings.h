@@ -1,0 +1,6 @@
+// One function per noun of the core; each adds its classes to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_automaton(nanobind::module_& m);
