@@ -163,10 +163,11 @@ int32_t FrozenAutomaton::step(int32_t state, int32_t token) const {
 }
 
 std::string FrozenAutomaton::check() const {
-  for (const std::string& problem : {sizes_.check(), check_states(), check_edges()}) {
-    if (!problem.empty()) return problem;
-  }
-  return "";
+  // In this order: each part relies on the one before.
+  std::string problem = sizes_.check();
+  if (problem.empty()) problem = check_states();
+  if (problem.empty()) problem = check_edges();
+  return problem;
 }
 
 std::string FrozenAutomaton::check_states() const {

@@ -34,8 +34,11 @@ nb::object text(const std::string& s) {
 // The lock is always released before the GIL is taken again.
 template <typename T>
 struct Guarded {
-  template <typename... Args>
-  explicit Guarded(Args&&... args) : value(std::forward<Args>(args)...) {}
+  template <typename Arg,
+            std::enable_if_t<std::is_constructible<T, const Arg&>::value, int> = 0>
+  explicit Guarded(const Arg& arg) : value(arg) {}
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
 
   template <typename Read>
   auto read(Read read) const {
@@ -72,10 +75,10 @@ auto getter(Result (T::*member)() const) {
 }
 
 template <typename T>
-nb::list draft(const Guarded<T>& self, size_t limit) {
+nb::typed<nb::list, int> draft(const Guarded<T>& self, size_t limit) {
   std::vector<int32_t> tokens(limit);
   tokens.resize(self.read([&](const T& value) { return value.draft(limit, tokens.data()); }));
-  nb::list out;
+  nb::typed<nb::list, int> out;
   for (const int32_t token : tokens) out.append(token);
   return out;
 }
@@ -154,9 +157,12 @@ void bind_frozen(nb::module_& m) {
           "__init__", [](Frozen* self, const Tokens& tokens) { new (self) Frozen(build(tokens)); },
           "tokens"_a, "Index an int32 array of tokens.")
       .def_static("open", &open, "path"_a, "fingerprint"_a = nb::none(),
+                  nb::sig("def open(path: str | os.PathLike[str], fingerprint: str | None = None) "
+                          "-> FrozenAutomaton"),
                   "Map an index file. ``IndexFileError`` if it is damaged, foreign, or has "
                   "another fingerprint than the one given.")
       .def("save", &save, "path"_a, nb::kw_only(), "fingerprint"_a,
+           nb::sig("def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None"),
            "Write an index file atomically; ``fingerprint`` names the tokenizer.")
       .def(
           "cursor", [](const Frozen& self) { return new Cursor(self.index); },

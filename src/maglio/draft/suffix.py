@@ -46,8 +46,7 @@ def token_array(tokens: Sequence[int] | npt.NDArray[np.integer]) -> npt.NDArray[
         )
     if array.min() < 0 or array.max() > np.iinfo(np.int32).max:
         raise InvalidArgumentError(
-            f"token ids must lie in 0..{np.iinfo(np.int32).max}, "
-            f"got {array.min()}..{array.max()}"
+            f"token ids must lie in 0..{np.iinfo(np.int32).max}, got {array.min()}..{array.max()}"
         )
     return array.astype(np.int32, copy=False)
 
