@@ -106,9 +106,8 @@ void EdgeBlocks::add(EdgeSet* set, int32_t token, int32_t target) {
 // Puts one more edge into a block that holds `count` and has room for it.
 void EdgeBlocks::insert(int32_t offset, int32_t count, const Edge& edge) {
   Edge* block = pool_.data() + offset;
-  const size_t i = count + 1 <= kScanned
-                       ? static_cast<size_t>(count)
-                       : probe(block, capacity(count + 1), edge.token);
+  const size_t i = count + 1 <= kScanned ? static_cast<size_t>(count)
+                                         : probe(block, capacity(count + 1), edge.token);
   block[i] = edge;
 }
 

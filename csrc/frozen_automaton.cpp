@@ -131,8 +131,7 @@ std::shared_ptr<const FrozenAutomaton> FrozenAutomaton::freeze(const SuffixAutom
   return Freezer(live).freeze();
 }
 
-std::shared_ptr<const FrozenAutomaton> FrozenAutomaton::build(const int32_t* tokens,
-                                                              size_t count) {
+std::shared_ptr<const FrozenAutomaton> FrozenAutomaton::build(const int32_t* tokens, size_t count) {
   if (count > static_cast<size_t>(SuffixAutomaton::kMaxTokenCap)) {
     throw std::invalid_argument("a document has at most " +
                                 std::to_string(SuffixAutomaton::kMaxTokenCap) + " tokens, got " +

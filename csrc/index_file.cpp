@@ -104,8 +104,8 @@ std::string make_head(const FrozenAutomaton& index, const std::string& fingerpri
   header.file_bytes = head.size() + index.memory_bytes();
   std::memcpy(&head[0], &header, sizeof(header));
   std::memcpy(&head[sizeof(header)], fingerprint.data(), fingerprint.size());
-  header.checksum = checksum(head.data() + kChecked, head.size() - kChecked, index.body(),
-                             index.memory_bytes());
+  header.checksum =
+      checksum(head.data() + kChecked, head.size() - kChecked, index.body(), index.memory_bytes());
   std::memcpy(&head[0], &header, sizeof(header));
   return head;
 }
@@ -143,8 +143,8 @@ std::string check_header(const Header& header, uint64_t actual_bytes) {
 void save_index(const FrozenAutomaton& index, const std::string& path,
                 const std::string& fingerprint) {
   if (fingerprint.size() > kMaxFingerprint) {
-    throw IndexFileError(path, "the fingerprint has more than " +
-                                   std::to_string(kMaxFingerprint) + " bytes");
+    throw IndexFileError(
+        path, "the fingerprint has more than " + std::to_string(kMaxFingerprint) + " bytes");
   }
   static std::atomic<unsigned> counter{0};
   const std::string temporary =
@@ -167,7 +167,7 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
     if (!reason.empty()) throw IndexFileError(path, reason);
   };
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
+  struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     refuse_if(system_reason("cannot be opened"));
   }

@@ -20,9 +20,7 @@ uint64_t load(const uint8_t* p) {
   return value;
 }
 
-uint64_t mix(uint64_t lane, uint64_t word) {
-  return rotate(lane + word * kPrime2, 31) * kPrime1;
-}
+uint64_t mix(uint64_t lane, uint64_t word) { return rotate(lane + word * kPrime2, 31) * kPrime1; }
 
 uint64_t merge(uint64_t hash, uint64_t lane) { return (hash ^ mix(0, lane)) * kPrime1 + kPrime4; }
 

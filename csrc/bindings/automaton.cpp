@@ -34,8 +34,7 @@ nb::object text(const std::string& s) {
 // The lock is always released before the GIL is taken again.
 template <typename T>
 struct Guarded {
-  template <typename Arg,
-            std::enable_if_t<std::is_constructible<T, const Arg&>::value, int> = 0>
+  template <typename Arg, std::enable_if_t<std::is_constructible<T, const Arg&>::value, int> = 0>
   explicit Guarded(const Arg& arg) : value(arg) {}
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
@@ -124,9 +123,8 @@ void bind_live(nb::module_& m) {
       .def(
           "extend",
           [](Live& self, const Tokens& tokens) {
-            self.release_gil([&](SuffixAutomaton& index) {
-              index.extend(tokens.data(), tokens.shape(0));
-            });
+            self.release_gil(
+                [&](SuffixAutomaton& index) { index.extend(tokens.data(), tokens.shape(0)); });
           },
           "tokens"_a, "Add an int32 array of tokens.")
       .def_prop_ro("match_length", getter(&SuffixAutomaton::match_length),
@@ -135,9 +133,7 @@ void bind_live(nb::module_& m) {
            "At most ``limit`` tokens that followed the latest earlier occurrence.")
       .def(
           "freeze",
-          [](Live& self) {
-            return Frozen{self.release_gil(&FrozenAutomaton::freeze), ""};
-          },
+          [](Live& self) { return Frozen{self.release_gil(&FrozenAutomaton::freeze), ""}; },
           "A compact, immutable index of the tokens indexed now.")
       .def("check", getter(&SuffixAutomaton::check),
            "What is wrong with the structure; empty if nothing.")
