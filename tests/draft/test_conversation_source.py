@@ -103,6 +103,13 @@ def test_arrays_of_any_integer_type_are_tokens(dtype):
     assert array.tolist() == [3, 2, 1]
 
 
+@pytest.mark.parametrize("bad", [-1, -(2**32) + 5, 2**31, 2**32 + 5])
+def test_ids_out_of_range_never_wrap_around(bad):
+    for tokens in ([3, bad], np.array([3, bad], dtype=np.int64)):
+        with pytest.raises(InvalidArgumentError, match="token ids"):
+            token_array(tokens)
+
+
 def test_an_int32_array_is_not_copied():
     array = np.array([1, 2], dtype=np.int32)
     assert token_array(array) is array

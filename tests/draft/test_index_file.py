@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from maglio._core import FrozenAutomaton
 from maglio.errors import IndexFileError, MaglioError
 
-HEADER = struct.Struct("<8sIIQQIIII")
 BODY = 56  # header, and a fingerprint of up to 8 bytes
 CHECKED = 24
 MASK = 2**64 - 1
