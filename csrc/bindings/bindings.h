@@ -4,3 +4,5 @@
 #include <nanobind/nanobind.h>
 
 void bind_automaton(nanobind::module_& m);
+void bind_engine(nanobind::module_& m);
+void bind_gguf(nanobind::module_& m);

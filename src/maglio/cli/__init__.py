@@ -1,1 +1,5 @@
-"""TODO"""
+"""The command line. Text goes to stdout, everything else to stderr."""
+
+from maglio.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,44 @@
+// A block of memory for weights and caches: zeroed, aligned, and on huge pages where there are any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include <sys/mman.h>
+
+namespace maglio {
+
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(uint8_t* p) const { munmap(p, bytes); }
+};
+
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+
+  explicit AlignedBuffer(size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    // Pages come zeroed and are only committed when they are touched, which lets a cache be as
+    // long as the context without costing memory before it is used.
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    data_.reset(static_cast<uint8_t*>(p));
+    data_.get_deleter().bytes = bytes;
+  }
+
+  uint8_t* data() { return data_.get(); }
+  const uint8_t* data() const { return data_.get(); }
+  size_t size() const { return bytes_; }
+
+ private:
+  std::unique_ptr<uint8_t[], Unmap> data_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace maglio

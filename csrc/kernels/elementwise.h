@@ -1,0 +1,93 @@
+// Norms, activations, rotation and quantization. Included once per instruction set.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace maglio {
+namespace {
+
+// e^x by range reduction to |r| <= ln(2) / 2 and a degree-6 polynomial (relative error about
+// 2e-7). Below -87 it stays at e^-87, above 88 at e^88.
+inline Vec exp_vec(Vec x) {
+  x = max(min(x, broadcast(88.0f)), broadcast(-87.0f));
+  const Vec n = round_nearest(mul(x, broadcast(1.44269504f)));
+  Vec r = fnma(n, broadcast(0.693359375f), x);
+  r = fnma(n, broadcast(-2.12194440e-4f), r);
+  Vec p = broadcast(1.9875691500e-4f);
+  p = fma(p, r, broadcast(1.3981999507e-3f));
+  p = fma(p, r, broadcast(8.3334519073e-3f));
+  p = fma(p, r, broadcast(4.1665795894e-2f));
+  p = fma(p, r, broadcast(1.6666665459e-1f));
+  p = fma(p, r, broadcast(5.0000001201e-1f));
+  p = fma(p, mul(r, r), add(r, broadcast(1.0f)));
+  return mul(p, exp2_integral(n));
+}
+
+void rms_norm(const float* x, const float* weight, int n, float eps, float* out) {
+  Vec squares = zero();
+  for (int i = 0; i < n; i += 16) {
+    const Vec v = load(x + i);
+    squares = fma(v, v, squares);
+  }
+  const float mean = reduce_add(squares) / static_cast<float>(n);
+  const Vec scale = broadcast(1.0f / __builtin_sqrtf(mean + eps));
+  for (int i = 0; i < n; i += 16) store(out + i, mul(mul(load(x + i), scale), load(weight + i)));
+}
+
+void add_rows(float* x, const float* y, int n) {
+  for (int i = 0; i < n; i += 16) store(x + i, add(load(x + i), load(y + i)));
+}
+
+// x * sigmoid(z).
+inline Vec times_sigmoid(Vec x, Vec z) {
+  return div(x, add(broadcast(1.0f), exp_vec(sub(zero(), z))));
+}
+
+// GELU with the tanh approximation: x * (1 + tanh(y)) / 2 = x * sigmoid(2 y).
+inline Vec gelu(Vec x) {
+  const Vec cube = mul(mul(x, x), x);
+  const Vec y = mul(broadcast(0.7978845608f), fma(broadcast(0.044715f), cube, x));
+  return times_sigmoid(x, add(y, y));
+}
+
+void gate(GateActivation activation, const float* gate_in, const float* up, float* out, int n) {
+  for (int i = 0; i < n; i += 16) {
+    const Vec g = load(gate_in + i);
+    const Vec a = activation == GateActivation::kSilu ? times_sigmoid(g, g) : gelu(g);
+    store(out + i, mul(a, load(up + i)));
+  }
+}
+
+void quantize(const Activations& x, size_t first_block, size_t last_block) {
+  for (size_t b = first_block; b < last_block; ++b) {
+    const float* in = x.values + b * kBlockValues;
+    const Vec lo = load(in), hi = load(in + 16);
+    const float largest = reduce_max(max(abs(lo), abs(hi)));
+    // Smaller blocks would overflow the reciprocal; they are zero for every purpose.
+    const bool tiny = largest < 1e-30f;
+    const float scale = tiny ? 0.0f : largest / 127.0f;
+    const Vec inverse = broadcast(tiny ? 0.0f : 127.0f / largest);
+    int8_t* codes = x.codes + b * kBlockValues;
+    const int32_t sum_lo = store_int8(codes, mul(lo, inverse));
+    const int32_t sum_hi = store_int8(codes + 16, mul(hi, inverse));
+    x.scales[b] = scale;
+    x.scaled_sums[b] = scale * static_cast<float>(sum_lo + sum_hi);
+    x.neg_sums[2 * b] = -sum_lo;
+    x.neg_sums[2 * b + 1] = -sum_hi;
+  }
+}
+
+void rope(float* head, const float* cosines, const float* sines, int half, float scale) {
+  for (int i = 0; i < half; ++i) {
+    const float a = head[i], b = head[i + half];
+    head[i] = __builtin_fmaf(a, cosines[i], -(b * sines[i])) * scale;
+    head[i + half] = __builtin_fmaf(a, sines[i], b * cosines[i]) * scale;
+  }
+}
+
+void to_half(const float* x, uint16_t* out, int n) {
+  for (int i = 0; i < n; i += 16) store_half(out + i, load(x + i));
+}
+
+}  // namespace
+}  // namespace maglio

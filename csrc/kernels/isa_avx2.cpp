@@ -1,0 +1,8 @@
+#include "simd/avx2.h"
+
+#include "kernels/table.h"
+
+namespace maglio {
+extern const Kernels kAvx2Kernels;
+const Kernels kAvx2Kernels = make_kernels();
+}  // namespace maglio

@@ -1,0 +1,92 @@
+// The arithmetic of the engine as a table of functions, one table per instruction set.
+//
+// All tables give the same bits. Each function is written once, over 16-lane vectors
+// (simd/*.h), and compiled per instruction set; the order of every rounding is fixed by that
+// source. No function's result for a row depends on which other rows it was called with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "matrix.h"
+
+namespace maglio {
+
+// Rows of input to a matrix product: the floats, and their 8-bit form.
+//
+// Per block of 32 values: scale = max |x| / 127, code = x / scale rounded to nearest even. The
+// (negated) sums of codes serve weights whose codes have an offset, and the scaled sum those that
+// have a minimum.
+struct Activations {
+  int cols;
+  float* values;         // [row][cols]
+  int8_t* codes;         // [row][cols]
+  float* scales;         // [row][cols / 32]
+  float* scaled_sums;    // [row][cols / 32]
+  int32_t* neg_sums;     // [row][cols / 32][2], per 16 values
+};
+
+enum class GateActivation : uint8_t { kSilu, kGeluTanh };
+
+// One query head of one row, reading cache positions [first, last).
+struct AttentionQuery {
+  const float* query;  // [head_dim], scaled and rotated
+  float* out;          // [head_dim]
+  int first;
+  int last;
+};
+
+// One key/value head of a layer's cache.
+//
+// Keys are in tiles of 16 positions, [tile][head_dim][16], so that a vector lane is a position;
+// values are [position][head_dim]. Both are half precision.
+struct CacheHead {
+  const uint16_t* keys;
+  const uint16_t* values;
+};
+
+constexpr int kKeyTile = 16;
+// Positions per step of the running softmax. Steps begin at multiples of it, whatever the query.
+constexpr int kAttentionBlock = 64;
+constexpr int kMaxHeadDim = 512;
+
+struct Kernels {
+  const char* isa;
+
+  // out = x / sqrt(mean(x^2) + eps) * weight, n a multiple of 16. `out` may be `x`.
+  void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
+
+  // x += y.
+  void (*add)(float* x, const float* y, int n);
+
+  // out = activation(gate) * up.
+  void (*gate)(GateActivation activation, const float* gate, const float* up, float* out, int n);
+
+  // Fills the 8-bit form of blocks [first, last), counted over all rows.
+  void (*quantize)(const Activations& x, size_t first_block, size_t last_block);
+
+  // out[r * stride + i] = sum over j of w[i][j] * x[r][j], for rows r < n_rows and the output rows
+  // i of tiles [first_tile, last_tile).
+  void (*matmul)(const MatrixView& w, const Activations& x, int first_row, int n_rows, int first_tile,
+                 int last_tile, float* out, size_t stride);
+
+  // Rotates the pairs (i, i + half) of a head by the angles whose cosines and sines are given,
+  // then multiplies by `scale`. `half` is a multiple of 16, or 8.
+  void (*rope)(float* head, const float* cosines, const float* sines, int half, float scale);
+
+  // Rounds a head's key (or value) row to half precision.
+  void (*to_half)(const float* x, uint16_t* out, int n);
+
+  // Softmax attention of up to 4 queries that share a key/value head.
+  void (*attend)(const CacheHead& cache, int head_dim, const AttentionQuery* queries, int n);
+};
+
+constexpr int kMaxAttentionQueries = 4;
+
+// The tables this build has and this machine can run, best first.
+std::vector<const Kernels*> available_kernels();
+// The table named `isa`, or the best one when it is empty; null when there is none.
+const Kernels* find_kernels(const char* isa);
+
+}  // namespace maglio

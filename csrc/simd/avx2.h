@@ -1,0 +1,162 @@
+// 16-lane vectors on AVX2, FMA and F16C, as two halves. Same operations as avx512.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace maglio {
+namespace {
+
+constexpr const char* kIsaName = "avx2";
+
+struct Vec {
+  __m256 lo, hi;
+};
+struct IntVec {
+  __m256i lo, hi;
+};
+struct ByteVec {
+  __m256i lo, hi;
+};
+
+inline Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Vec broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v.lo);
+  _mm256_storeu_ps(p + 8, v.hi);
+}
+inline __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline Vec load_half(const uint16_t* p) {
+  return {_mm256_cvtph_ps(load_128(p)), _mm256_cvtph_ps(load_128(p + 8))};
+}
+inline void store_half(uint16_t* p, Vec v) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v.lo, kNearest));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(v.hi, kNearest));
+}
+inline __m256 widen_bfloat(__m128i bits) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+inline Vec load_bfloat(const uint16_t* p) {
+  return {widen_bfloat(load_128(p)), widen_bfloat(load_128(p + 8))};
+}
+inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+inline Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+inline Vec fnma(Vec a, Vec b, Vec c) {
+  return {_mm256_fnmadd_ps(a.lo, b.lo, c.lo), _mm256_fnmadd_ps(a.hi, b.hi, c.hi)};
+}
+inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+inline Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+inline Vec abs(Vec a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+
+inline float reduce_add(Vec v) {
+  const __m256 eight = _mm256_add_ps(v.lo, v.hi);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float reduce_max(Vec v) {
+  const __m256 eight = _mm256_max_ps(v.lo, v.hi);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+inline __m256 keep_lanes(__m256 v, __m256i lanes, int lo, int hi, __m256 other) {
+  const __m256i from = _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32(lo - 1));
+  const __m256i to = _mm256_cmpgt_epi32(_mm256_set1_epi32(hi), lanes);
+  return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(_mm256_and_si256(from, to)));
+}
+inline Vec keep_range(Vec v, int lo, int hi, float other) {
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256 fill = _mm256_set1_ps(other);
+  return {keep_lanes(v.lo, lanes, lo, hi, fill), keep_lanes(v.hi, lanes, lo - 8, hi - 8, fill)};
+}
+
+inline Vec round_nearest(Vec v) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(v.lo, kNearest), _mm256_round_ps(v.hi, kNearest)};
+}
+inline __m256 exp2_half(__m256 n) {
+  const __m256i bits = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 23));
+}
+inline Vec exp2_integral(Vec n) { return {exp2_half(n.lo), exp2_half(n.hi)}; }
+
+inline int32_t sum_lanes(__m256i v) {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
+}
+inline int32_t store_int8(int8_t* p, Vec v) {
+  const __m256i lo = _mm256_cvtps_epi32(v.lo), hi = _mm256_cvtps_epi32(v.hi);
+  // packs works within 128-bit halves; the permutation puts the quarters back in order.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                   _mm256_extracti128_si256(words, 1)));
+  return sum_lanes(_mm256_add_epi32(lo, hi));
+}
+
+inline IntVec int_broadcast(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline IntVec int_shift_left(IntVec v, int bits) {
+  return {_mm256_slli_epi32(v.lo, bits), _mm256_slli_epi32(v.hi, bits)};
+}
+inline Vec to_float(IntVec v) { return {_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)}; }
+inline ByteVec load_bytes(const uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+inline ByteVec low_nibbles(ByteVec v) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(v.lo, mask), _mm256_and_si256(v.hi, mask)};
+}
+inline ByteVec high_nibbles(ByteVec v) {
+  return low_nibbles(ByteVec{_mm256_srli_epi16(v.lo, 4), _mm256_srli_epi16(v.hi, 4)});
+}
+inline __m256i spread_bits(const uint8_t* p) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, p, sizeof(bits));
+  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                             0x0303030303030303);
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
+  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), byte_of);
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of);
+  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+}
+inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
+  return {_mm256_add_epi8(v.lo, spread_bits(p)), _mm256_add_epi8(v.hi, spread_bits(p + 4))};
+}
+
+inline __m256i dot_pairs(__m256i acc, __m256i unsigned_codes, __m256i signed_values) {
+  const __m256i pairs = _mm256_maddubs_epi16(unsigned_codes, signed_values);
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
+  const __m256i values = _mm256_set1_epi32(a);
+  return {dot_pairs(acc.lo, codes.lo, values), dot_pairs(acc.hi, codes.hi, values)};
+}
+// maddubs saturates at 16 bits: 2 * 255 * 127 would not fit, 2 * 128 * 127 does. So full-range
+// codes are centred to int8 and their sign moved to the other operand.
+constexpr int32_t kFullBias = 128;
+inline __m256i dot_centred(__m256i acc, __m256i codes, __m256i values) {
+  const __m256i centred = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return dot_pairs(acc, _mm256_abs_epi8(centred), _mm256_sign_epi8(values, centred));
+}
+inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) {
+  const __m256i values = _mm256_set1_epi32(a);
+  return {dot_centred(acc.lo, codes.lo, values), dot_centred(acc.hi, codes.hi, values)};
+}
+
+}  // namespace
+}  // namespace maglio

@@ -1,0 +1,96 @@
+// 16-lane vectors on AVX-512 with VNNI. Same operations, to the bit, as avx2.h and portable.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace maglio {
+namespace {
+
+constexpr const char* kIsaName = "avx512";
+
+using Vec = __m512;       // 16 floats
+using IntVec = __m512i;  // 16 int32
+using ByteVec = __m512i;  // 64 unsigned bytes
+
+inline Vec zero() { return _mm512_setzero_ps(); }
+inline Vec broadcast(float x) { return _mm512_set1_ps(x); }
+inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+inline Vec load_half(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store_half(uint16_t* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Vec load_bfloat(const uint16_t* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+inline Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }    // a * b + c
+inline Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a * b
+// a > b ? a : b, so that the second operand wins on NaN.
+inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+inline Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+inline Vec abs(Vec a) { return _mm512_abs_ps(a); }
+
+// The fixed tree of a 16-lane reduction: lane i with i + 8, then i + 4, i + 2, i + 1.
+inline float reduce_add(Vec v) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float reduce_max(Vec v) { return _mm512_reduce_max_ps(v); }
+
+// Lanes lo <= i < hi keep v, the others become `other`.
+inline Vec keep_range(Vec v, int lo, int hi, float other) {
+  const __mmask16 keep = static_cast<__mmask16>(((1u << hi) - 1u) & ~((1u << lo) - 1u));
+  return _mm512_mask_blend_ps(keep, _mm512_set1_ps(other), v);
+}
+
+// Rounds to the nearest integer, ties to even; and 2^n for such an integral n in [-126, 127].
+inline Vec round_nearest(Vec v) {
+  return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline Vec exp2_integral(Vec n) {
+  const __m512i bits = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 23));
+}
+
+// Stores 16 values rounded to int8 and returns their sum. |v| <= 127.49.
+inline int32_t store_int8(int8_t* p, Vec v) {
+  const __m512i ints = _mm512_cvtps_epi32(v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(ints));
+  return _mm512_reduce_add_epi32(ints);
+}
+
+inline IntVec int_broadcast(int32_t x) { return _mm512_set1_epi32(x); }
+inline IntVec int_shift_left(IntVec v, int bits) { return _mm512_slli_epi32(v, bits); }
+inline Vec to_float(IntVec v) { return _mm512_cvtepi32_ps(v); }
+inline ByteVec load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+inline ByteVec low_nibbles(ByteVec v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
+inline ByteVec high_nibbles(ByteVec v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
+// Adds 16 to the bytes whose bit is set in the 8 bytes at p, bit i for byte i.
+inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
+  uint64_t bits;
+  __builtin_memcpy(&bits, p, sizeof(bits));
+  return _mm512_mask_add_epi8(v, static_cast<__mmask64>(bits), v, _mm512_set1_epi8(16));
+}
+
+// Lane i of the result: acc[i] + sum over t < 4 of (codes[4i + t] - kFullBias) * a[t], where `a`
+// is four int8 in [-127, 127] and codes are unsigned bytes. `dot_small` needs codes < 64.
+constexpr int32_t kFullBias = 0;
+inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
+  return _mm512_dpbusd_epi32(acc, codes, _mm512_set1_epi32(a));
+}
+inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) { return dot_small(acc, codes, a); }
+
+}  // namespace
+}  // namespace maglio

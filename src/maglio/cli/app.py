@@ -1,0 +1,52 @@
+"""The ``maglio`` command: its subcommands, and how errors end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+import maglio
+from maglio.cli import generate, tokenize
+
+app = typer.Typer(
+    name="maglio",
+    help="Run language models on this machine, decoded speculatively and exactly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("generate")(generate.generate)
+app.command("tokenize")(tokenize.tokenize)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"maglio {maglio.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one line on stderr."""
+    try:
+        app()
+    except maglio.MaglioError as error:
+        print(f"maglio: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has left. Keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

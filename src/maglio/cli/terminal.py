@@ -1,0 +1,90 @@
+"""What a terminal shows of a generation: text coloured by source, and one summary line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Literal, TextIO
+
+from maglio.decode import GenerationStats
+
+Color = Literal["auto", "on", "off"]
+
+_RESET = "\x1b[0m"
+_STYLES = {"conversation": "\x1b[36m", "reference": "\x1b[32m", "recycling": "\x1b[33m"}
+# Control characters other than tab and newline: model output must not steer the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def wants_color(choice: Color, stream: TextIO) -> bool:
+    """Whether to colour what is written to ``stream``; ``NO_COLOR`` turns ``auto`` off."""
+    if choice != "auto":
+        return choice == "on"
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+class TokenWriter:
+    """Writes the text of tokens as it comes."""
+
+    def __init__(self, stream: TextIO, *, color: bool) -> None:
+        self._stream = stream
+        self._color = color
+        self._tame = stream.isatty()
+
+    def write(self, text: str, source: str) -> None:
+        """Write and show ``text`` at once."""
+        if not text:
+            return
+        if self._tame:
+            text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+        style = _STYLES.get(source.split(":")[0], "") if self._color else ""
+        self._stream.write(f"{style}{text}{_RESET}" if style else text)
+        self._stream.flush()
+
+
+class PrefillProgress:
+    """Shows on stderr how far a long prompt has been read, if stderr is a terminal."""
+
+    _LONG = 512
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        """Note that ``done`` of ``total`` prompt tokens are read."""
+        if total < self._LONG or not sys.stderr.isatty():
+            return
+        print(f"\rreading the prompt: {done} of {total} tokens", end="", file=sys.stderr)
+        self._shown = True
+        if done == total:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def summary(stats: GenerationStats) -> str:
+    """One line about a generation."""
+    parts = [
+        f"prompt {stats.prompt_tokens} tokens, {stats.prompt_tokens_per_s:.1f} tok/s",
+        f"generation {stats.committed} tokens, {stats.tokens_per_s:.1f} tok/s",
+    ]
+    if stats.drafted:
+        parts.append(
+            f"accepted {stats.accepted}/{stats.drafted} ({100 * stats.acceptance_rate:.0f}%)"
+        )
+    parts.append(f"{stats.tokens_per_step:.2f} tokens/step")
+    return " | ".join(parts)
+
+
+def details(stats: GenerationStats) -> str:
+    """Several lines about a generation."""
+    lines = [
+        f"steps {stats.steps}, of which {stats.verify_steps} verified a draft",
+        f"prefill {stats.prefill_s:.3f} s, decode {stats.decode_s:.3f} s, "
+        f"of which {stats.overhead_s:.3f} s outside forwards",
+    ]
+    for name, counts in stats.sources.items():
+        muted = " (muted)" if counts.muted else ""
+        lines.append(f"{name}: accepted {counts.accepted} of {counts.drafted} drafted{muted}")
+    if stats.source_error is not None:
+        lines.append(f"drafting stopped: {stats.source_error}")
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""Loading a model and generating with it: the library's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDecoder
+from maglio.default_model import default_model_path
+from maglio.draft.source import DraftSource
+from maglio.draft.suffix import ConversationSource
+from maglio.engine.native import ModelFile, NativeEngine, NativeSession
+from maglio.errors import InvalidArgumentError
+from maglio.generation import Generation, Stream
+from maglio.text import Tokenizer
+from maglio.text.tokenizer import from_metadata
+
+Prompt = str | Sequence[int]
+"""Text, encoded with the model's tokenizer, or token ids, taken as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """How drafting works. It changes speed, never output.
+
+    Attributes:
+        max_draft: most draft tokens per verify step.
+        min_draft: shorter drafts are not verified.
+        min_match: shortest repetition, in tokens, worth drafting from.
+        source: a proposer of your own, used instead of the built-in ones.
+    """
+
+    max_draft: int = 16
+    min_draft: int = 2
+    min_match: int = 2
+    source: DraftSource | None = None
+
+    def _source(self) -> DraftSource:
+        return self.source or ConversationSource(min_match=self.min_match)
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    engine: str = "auto",
+    n_ctx: int = 4096,
+    threads: int | None = None,
+    kv_cache: str = "f16",
+) -> Model:
+    """Load a GGUF model.
+
+    Args:
+        path: the file; the installed default model when ``None``.
+        engine: ``native``, or ``auto``, which is the native engine too.
+        n_ctx: context length of a session in tokens; at most what the model was trained for.
+        threads: number of threads; the machine's physical cores when ``None``.
+        kv_cache: precision of the KV cache: ``f16``.
+
+    Raises:
+        ModelFileError: the file is missing, damaged, or of an unsupported kind.
+        InvalidArgumentError: an argument is out of range.
+        OutOfMemoryError: the model does not fit in memory.
+    """
+    _check_choice("engine", engine, ("auto", "native"))
+    _check_choice("kv_cache", kv_cache, ("f16",))
+    file = ModelFile(default_model_path() if path is None else path)
+    tokenizer = from_metadata(file.metadata)
+    return Model(NativeEngine(file, n_ctx=n_ctx, threads=threads), tokenizer)
+
+
+class Model:
+    """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`."""
+
+    def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
+        self.engine = engine
+        self.tokenizer = tokenizer
+
+    def session(self) -> NativeSession:
+        """Start an empty sequence for direct use of the engine."""
+        return self.engine.session()
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int = 128,
+        sampling: SamplingParams | None = None,
+        speculation: bool | Speculation = True,
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+        on_prefill: Callable[[int, int], None] | None = None,
+    ) -> Stream:
+        """Generate after ``prompt``, token by token.
+
+        Text prompts are plain text: what looks like a control token in them is not one.
+
+        Args:
+            prompt: text or token ids.
+            max_tokens: most tokens to generate; the context's end may come first.
+            sampling: how tokens are chosen; greedily when ``None``.
+            speculation: whether, or how, to draft. The tokens are the same either way.
+            stop: the generation ends before the first of these texts.
+            stop_tokens: ids that end the generation, besides the model's own.
+            on_prefill: called with (tokens done, tokens in all) while a prompt is read.
+
+        Raises:
+            InvalidArgumentError: an argument can never work, such as an empty prompt.
+            ContextFullError: the prompt is longer than the context.
+        """
+        ids = self._encode(prompt)
+        session = self.session()
+        if on_prefill is not None:
+            report = on_prefill
+            session.on_prefill = lambda done: report(done, len(ids))
+        sampler = Sampler(sampling or SamplingParams(), n_vocab=self.engine.n_vocab)
+        options, source = _drafting(speculation)
+        decoder = SpeculativeDecoder(session, sampler, source, options=options)
+        return Stream(
+            decoder,
+            self.tokenizer,
+            ids,
+            max_tokens=max_tokens,
+            stop=_texts(stop),
+            stop_tokens=stop_tokens,
+        )
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int = 128,
+        sampling: SamplingParams | None = None,
+        speculation: bool | Speculation = True,
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+    ) -> Generation:
+        """Generate after ``prompt`` and return everything at once. Arguments as in :meth:`stream`."""
+        return self.stream(
+            prompt,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            speculation=speculation,
+            stop=stop,
+            stop_tokens=stop_tokens,
+        ).result()
+
+    def _encode(self, prompt: Prompt) -> Sequence[int]:
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        if len(ids) == 0:
+            raise InvalidArgumentError(
+                "the prompt is empty; give at least one token for the model to continue"
+            )
+        return ids
+
+
+def _drafting(speculation: bool | Speculation) -> tuple[DecodeOptions | None, DraftSource | None]:
+    if speculation is False:
+        return None, None
+    how = Speculation() if speculation is True else speculation
+    if not isinstance(how, Speculation):
+        raise InvalidArgumentError(
+            f"speculation must be True, False or a Speculation, not {speculation!r}"
+        )
+    return DecodeOptions(max_draft=how.max_draft, min_draft=how.min_draft), how._source()
+
+
+def _texts(stop: Sequence[str]) -> Sequence[str]:
+    return (stop,) if isinstance(stop, str) else stop
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidArgumentError(f"{name} is {value!r}; it can be {' or '.join(choices)}")
