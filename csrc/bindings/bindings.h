@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_automaton(nanobind::module_& m);
 void bind_engine(nanobind::module_& m);
 void bind_gguf(nanobind::module_& m);
 void bind_text(nanobind::module_& m);

@@ -2,6 +2,7 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "Maglio's native core: index structures, sampling, and the CPU engine.";
+  bind_automaton(m);
   bind_gguf(m);
   bind_engine(m);
   bind_text(m);

@@ -1,228 +1,110 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Sequence
-import enum
-from typing import Annotated, Final
+import os
+from typing import Annotated
 
 import numpy
 from numpy.typing import NDArray
 
 
-class GgufError(ValueError):
-    pass
+class SuffixAutomaton:
+    """A live index of a token stream."""
 
-class TensorInfo:
-    """A tensor of a model file."""
-
-    @property
-    def name(self) -> object: ...
-
-    @property
-    def type(self) -> str:
-        """Name of the storage type, such as ``Q4_K``."""
-
-    @property
-    def supported(self) -> bool:
-        """Whether the engine can read the type."""
-
-    @property
-    def shape(self) -> list[int]:
-        """Dimensions, innermost first."""
-
-class GgufFile:
-    """The header of a mapped GGUF file."""
-
-    def __init__(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
-
-    def metadata(self) -> dict:
+    def __init__(self, *, token_cap: int = 4194304) -> None:
         """
-        All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.
+        A full index restarts from the last quarter of its ``token_cap`` tokens.
         """
 
-    def tensors(self) -> list[TensorInfo]:
-        """The tensor directory, in file order."""
+    def append(self, token: int) -> None:
+        """Add one token. ``ValueError`` if negative; ``MemoryError`` poisons."""
 
-def isa_names() -> list[str]:
-    """Instruction sets this machine can run, best first."""
-
-class GateActivation(enum.Enum):
-    SILU = 0
-
-    GELU_TANH = 1
-
-class ModelSpec:
-    """Dimensions and switches of a model."""
-
-    def __init__(self) -> None: ...
+    def extend(self, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Add an int32 array of tokens."""
 
     @property
-    def n_layer(self) -> int: ...
+    def match_length(self) -> int:
+        """Tokens in the longest suffix that also occurs earlier."""
 
-    @n_layer.setter
-    def n_layer(self, arg: int, /) -> None: ...
+    def draft(self, limit: int) -> list[int]:
+        """At most ``limit`` tokens that followed the latest earlier occurrence."""
 
-    @property
-    def n_embd(self) -> int: ...
-
-    @n_embd.setter
-    def n_embd(self, arg: int, /) -> None: ...
-
-    @property
-    def n_head(self) -> int: ...
-
-    @n_head.setter
-    def n_head(self, arg: int, /) -> None: ...
-
-    @property
-    def n_kv_head(self) -> int: ...
-
-    @n_kv_head.setter
-    def n_kv_head(self, arg: int, /) -> None: ...
-
-    @property
-    def head_dim(self) -> int: ...
-
-    @head_dim.setter
-    def head_dim(self, arg: int, /) -> None: ...
-
-    @property
-    def n_ff(self) -> int: ...
-
-    @n_ff.setter
-    def n_ff(self, arg: int, /) -> None: ...
-
-    @property
-    def n_vocab(self) -> int: ...
-
-    @n_vocab.setter
-    def n_vocab(self, arg: int, /) -> None: ...
-
-    @property
-    def norm_eps(self) -> float: ...
-
-    @norm_eps.setter
-    def norm_eps(self, arg: float, /) -> None: ...
-
-    @property
-    def attention_scale(self) -> float: ...
-
-    @attention_scale.setter
-    def attention_scale(self, arg: float, /) -> None: ...
-
-    @property
-    def embedding_scale(self) -> float: ...
-
-    @embedding_scale.setter
-    def embedding_scale(self, arg: float, /) -> None: ...
-
-    @property
-    def activation(self) -> GateActivation: ...
-
-    @activation.setter
-    def activation(self, arg: GateActivation, /) -> None: ...
-
-class Matrix:
-    """A repacked weight matrix."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def cols(self) -> int: ...
-
-    @property
-    def bytes(self) -> int: ...
-
-    def row(self, index: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))]:
-        """One row as float32, as the engine sees it."""
-
-def read_matrix(file: GgufFile, name: str) -> Matrix:
-    """Repacks one tensor of a file."""
-
-class Model:
-    """Weights, repacked for the engine."""
-
-    def __init__(self, spec: ModelSpec) -> None: ...
-
-    def add_rope(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
-        """Defines a rotation and returns its index."""
-
-    def set_attention_kind(self, layer: int, window: int, rope: int) -> None: ...
-
-    def load_vector(self, file: GgufFile, tensor: str, layer: int, role: str) -> None: ...
-
-    def load_matrix(self, file: GgufFile, tensor: str, layer: int, role: str, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int) -> None: ...
-
-    @property
-    def spec(self) -> ModelSpec: ...
-
-    @property
-    def weight_bytes(self) -> int: ...
+    def freeze(self) -> FrozenAutomaton:
+        """A compact, immutable index of the tokens indexed now."""
 
     def check(self) -> str:
-        """What is wrong with the model, or an empty string."""
+        """What is wrong with the structure; empty if nothing."""
 
-class KvCache:
-    """One sequence's keys and values."""
+    @property
+    def poisoned(self) -> bool:
+        """Whether an append failed; the index then answers 0 for ever."""
 
-    def __init__(self, spec: ModelSpec, n_ctx: int) -> None: ...
+    @property
+    def total_tokens(self) -> int:
+        """Tokens ever added."""
+
+    @property
+    def indexed_tokens(self) -> int:
+        """Tokens that matches can reach."""
+
+    @property
+    def states(self) -> int: ...
+
+    @property
+    def transitions(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes reserved."""
+
+class FrozenAutomaton:
+    """An immutable index of a document."""
+
+    def __init__(self, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Index an int32 array of tokens."""
 
     @staticmethod
-    def bytes_needed(spec: ModelSpec, n_ctx: int) -> int: ...
-
-    @property
-    def n_ctx(self) -> int: ...
-
-    @property
-    def length(self) -> int: ...
-
-    def truncate(self, length: int) -> None: ...
-
-class Engine:
-    """The forward pass of one model."""
-
-    def __init__(self, model: Model, isa: str, threads: int) -> None: ...
-
-    MAX_ROWS: Final[int] = ...
-    """(arg: object, /) -> int"""
-
-    @property
-    def isa(self) -> str: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    def open(path: str | os.PathLike[str], fingerprint: str | None = None) -> FrozenAutomaton:
         """
-        Appends tokens to the cache and fills logits with the rows of the last ones.
+        Map an index file. ``IndexFileError`` if it is damaged, foreign, or has another fingerprint than the one given.
         """
 
-class Sampler:
-    def __init__(self, n_vocab: int, *, temperature: float, top_k: int, top_p: float, min_p: float, repeat_penalty: float, frequency_penalty: float, presence_penalty: float, penalty_last_n: int, logit_bias: Sequence[tuple[int, float]], seed: int) -> None: ...
+    def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None:
+        """Write an index file atomically; ``fingerprint`` names the tokenizer."""
 
-    def accept(self, tokens: Sequence[int]) -> None: ...
+    def cursor(self) -> FrozenCursor:
+        """A new cursor, which keeps the index alive."""
 
-    def sample(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+    def check(self) -> str:
+        """What is wrong with the structure; empty if nothing."""
 
-    def seek(self, position: int) -> None: ...
-
-    def check(self) -> None: ...
-
-    @property
-    def n_vocab(self) -> int: ...
+    def __len__(self) -> int: ...
 
     @property
-    def history_length(self) -> int: ...
+    def fingerprint(self) -> str:
+        """The opened file's; empty if built in memory."""
 
     @property
-    def position(self) -> int: ...
+    def states(self) -> int: ...
 
-def topk_rows(rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], count: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None, None))]:
-    """
-    Ids of the `count` largest logits of each row, int32 (k, count), best first, ties to the lowest id, NaN last. Takes float32 (k, vocab).
-    """
+    @property
+    def transitions(self) -> int: ...
 
-def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]:
-    """
-    Ten rounds of Philox4x32 on a counter of four words under a key of two.
-    """
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the index, or of its share of the file."""
+
+class FrozenCursor:
+    """Where one stream stands in a document."""
+
+    def advance(self, token: int) -> None:
+        """Take note of the stream's next token."""
+
+    def advance_many(self, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """Take note of an int32 array of tokens."""
+
+    @property
+    def match_length(self) -> int:
+        """Tokens in the longest suffix that the document continues."""
+
+    def draft(self, limit: int) -> list[int]:
+        """At most ``limit`` tokens that follow the match in the document."""

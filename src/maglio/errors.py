@@ -11,6 +11,10 @@ class ModelFileError(MaglioError):
     """A model file is damaged, hostile, or of a kind that is not supported."""
 
 
+class IndexFileError(MaglioError):
+    """A saved index cannot be written, read or trusted; the message names the file and why."""
+
+
 class InvalidArgumentError(MaglioError, ValueError):
     """An argument has a value that can never work; the message names it and the valid range."""
 

@@ -1,0 +1,143 @@
+"""What the drafting indexes cost: memory of the process, speed, and the time to open a file.
+
+Run it as ``python benchmarks/index.py``. It prints a table, and one JSON object as the last line.
+The stream is Zipf-distributed over 150,000 ids, half of it copied from earlier in the stream, as
+conversations do. Every figure is taken in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.draft.suffix import ConversationSource
+
+Tokens = npt.NDArray[np.int32]
+
+
+def make_stream(n: int, seed: int = 0) -> Tokens:
+    """A stream of ``n`` tokens: fresh runs of Zipf ids alternate with copied blocks."""
+    rng = np.random.default_rng(seed)
+    weights = 1.0 / (np.arange(150_000) + 2.7)
+    fresh = rng.choice(150_000, size=n, p=weights / weights.sum()).astype(np.int32)
+    out = np.empty(n, dtype=np.int32)
+    at = 0
+    while at < n:
+        length = min(int(rng.integers(5, 65)), n - at)
+        if at > 200 and rng.random() < 0.5:
+            start = int(rng.integers(at - length))
+            out[at : at + length] = out[start : start + length]
+        else:
+            out[at : at + length] = fresh[at : at + length]
+        at += length
+    return out
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def best_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Fastest of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def live(n: int) -> dict[str, float]:
+    """Extend a live index in one go."""
+    tokens = make_stream(n)
+    before = resident_bytes()
+    index = SuffixAutomaton(token_cap=n + 4)
+    index.extend(tokens)
+    resident = resident_bytes() - before
+    seconds = best_seconds(lambda: SuffixAutomaton(token_cap=n + 4).extend(tokens), 3)
+    return {"live_bytes_per_token": resident / n, "extend_tokens_per_s": n / seconds}
+
+
+def frozen(n: int) -> dict[str, float]:
+    """Build a frozen index, and save and open it."""
+    tokens = make_stream(n)
+    before = resident_bytes()
+    start = time.perf_counter()
+    index = FrozenAutomaton(tokens)
+    seconds = time.perf_counter() - start
+    figures = {
+        "frozen_bytes_per_token": (resident_bytes() - before) / n,
+        "frozen_build_tokens_per_s": n / seconds,
+    }
+    cursor = index.cursor()
+    start = time.perf_counter()
+    cursor.advance_many(tokens[::-1].copy())
+    figures["cursor_tokens_per_s"] = n / (time.perf_counter() - start)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "reference.idx"
+        index.save(path, fingerprint="benchmark")
+        figures["file_bytes_per_token"] = path.stat().st_size / n
+        figures["open_ms"] = 1e3 * best_seconds(lambda: FrozenAutomaton.open(path), 5)
+    return figures
+
+
+def suggestions(n: int) -> dict[str, float]:
+    """Time suggestions of 16 tokens, and single-token appends, over an index of ``n`` tokens.
+
+    Medians of single calls from Python; the native one is the bare call of the extension.
+    """
+    source = ConversationSource(token_cap=2 * n)
+    stream = make_stream(n + 20_000)
+    source.observe(stream[:n])  # type: ignore[arg-type]
+    tail = stream[n:].tolist()
+    native, python, observe = [], [], []
+    clock = time.perf_counter
+    for token in tail:
+        start = clock()
+        source.observe((token,))
+        observe.append(clock() - start)
+        if source.match_length < 7:
+            continue
+        start = clock()
+        source.index.draft(16)
+        middle = clock()
+        source.suggest((), 16)
+        python.append(clock() - middle)
+        native.append(middle - start)
+    return {
+        "suggest_native_us": 1e6 * float(np.median(native)),
+        "suggest_python_us": 1e6 * float(np.median(python)),
+        "observe_one_python_us": 1e6 * float(np.median(observe)),
+    }
+
+
+def main() -> None:
+    """Measure, print the table, then the JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, default=1_000_000, help="stream length")
+    options = parser.parse_args()
+    figures: dict[str, float] = {}
+    for measure in (live, frozen, suggestions):
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+            figures |= pool.submit(measure, options.tokens).result()
+    for name, value in figures.items():
+        print(f"{name:28} {value:14,.2f}")
+    print(json.dumps({"tokens": options.tokens, **figures}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "bindings.h"
+#include "frozen_automaton.h"
+#include "index_file.h"
+#include "suffix_automaton.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using maglio::FrozenAutomaton;
+using maglio::FrozenCursor;
+using maglio::SuffixAutomaton;
+
+namespace {
+
+using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Files may hold, and paths may be, anything: what is not UTF-8 is shown as replacement characters.
+nb::object text(const std::string& s) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace");
+  if (decoded == nullptr) throw nb::python_error();
+  return nb::steal(decoded);
+}
+
+// Bulk work runs without the GIL, so another Python thread may come in meanwhile: it waits here.
+// The lock is always released before the GIL is taken again.
+template <typename T>
+struct Guarded {
+  template <typename Arg, std::enable_if_t<std::is_constructible<T, const Arg&>::value, int> = 0>
+  explicit Guarded(const Arg& arg) : value(arg) {}
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  template <typename Read>
+  auto read(Read read) const {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return read(value);
+  }
+
+  template <typename Work>
+  auto release_gil(Work work) {
+    const nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(mutex);
+    return work(value);
+  }
+
+  T value;
+  mutable std::mutex mutex;
+};
+
+using Live = Guarded<SuffixAutomaton>;
+using Cursor = Guarded<FrozenCursor>;
+
+// Immutable, so it needs no lock.
+struct Frozen {
+  std::shared_ptr<const FrozenAutomaton> index;
+  std::string fingerprint;
+};
+
+// A getter that reads one member function of a guarded value.
+template <typename T, typename Result>
+auto getter(Result (T::*member)() const) {
+  return [member](const Guarded<T>& self) {
+    return self.read([member](const T& value) { return (value.*member)(); });
+  };
+}
+
+template <typename T>
+nb::typed<nb::list, int> draft(const Guarded<T>& self, size_t limit) {
+  std::vector<int32_t> tokens(limit);
+  tokens.resize(self.read([&](const T& value) { return value.draft(limit, tokens.data()); }));
+  nb::typed<nb::list, int> out;
+  for (const int32_t token : tokens) out.append(token);
+  return out;
+}
+
+Frozen build(const Tokens& tokens) {
+  const nb::gil_scoped_release release;
+  return Frozen{FrozenAutomaton::build(tokens.data(), tokens.shape(0)), ""};
+}
+
+Frozen open(const std::filesystem::path& path, const std::optional<std::string>& fingerprint) {
+  const nb::gil_scoped_release release;
+  maglio::OpenedIndex opened =
+      maglio::open_index(path.string(), fingerprint ? &*fingerprint : nullptr);
+  return Frozen{std::move(opened.index), std::move(opened.fingerprint)};
+}
+
+void save(const Frozen& self, const std::filesystem::path& path, const std::string& fingerprint) {
+  const nb::gil_scoped_release release;
+  maglio::save_index(*self.index, path.string(), fingerprint);
+}
+
+void translate_index_file_error(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const maglio::IndexFileError& error) {
+    const nb::object type = nb::module_::import_("maglio.errors").attr("IndexFileError");
+    PyErr_SetObject(type.ptr(), text(error.what()).ptr());
+  }
+}
+
+void bind_live(nb::module_& m) {
+  nb::class_<Live>(m, "SuffixAutomaton", "A live index of a token stream.")
+      .def(nb::init<int32_t>(), nb::kw_only(),
+           "token_cap"_a = static_cast<int32_t>(SuffixAutomaton::kDefaultTokenCap),
+           "A full index restarts from the last quarter of its ``token_cap`` tokens.")
+      .def(
+          "append",
+          [](Live& self, int32_t token) {
+            const std::lock_guard<std::mutex> lock(self.mutex);
+            self.value.append(token);
+          },
+          "token"_a, "Add one token. ``ValueError`` if negative; ``MemoryError`` poisons.")
+      .def(
+          "extend",
+          [](Live& self, const Tokens& tokens) {
+            self.release_gil(
+                [&](SuffixAutomaton& index) { index.extend(tokens.data(), tokens.shape(0)); });
+          },
+          "tokens"_a, "Add an int32 array of tokens.")
+      .def_prop_ro("match_length", getter(&SuffixAutomaton::match_length),
+                   "Tokens in the longest suffix that also occurs earlier.")
+      .def("draft", &draft<SuffixAutomaton>, "limit"_a,
+           "At most ``limit`` tokens that followed the latest earlier occurrence.")
+      .def(
+          "freeze",
+          [](Live& self) { return Frozen{self.release_gil(&FrozenAutomaton::freeze), ""}; },
+          "A compact, immutable index of the tokens indexed now.")
+      .def("check", getter(&SuffixAutomaton::check),
+           "What is wrong with the structure; empty if nothing.")
+      .def_prop_ro("poisoned", getter(&SuffixAutomaton::poisoned),
+                   "Whether an append failed; the index then answers 0 for ever.")
+      .def_prop_ro("total_tokens", getter(&SuffixAutomaton::total_tokens), "Tokens ever added.")
+      .def_prop_ro("indexed_tokens", getter(&SuffixAutomaton::indexed_tokens),
+                   "Tokens that matches can reach.")
+      .def_prop_ro("states", getter(&SuffixAutomaton::state_count))
+      .def_prop_ro("transitions", getter(&SuffixAutomaton::transition_count))
+      .def_prop_ro("memory_bytes", getter(&SuffixAutomaton::memory_bytes), "Bytes reserved.");
+}
+
+void bind_frozen(nb::module_& m) {
+  nb::class_<Frozen>(m, "FrozenAutomaton", "An immutable index of a document.")
+      .def(
+          "__init__", [](Frozen* self, const Tokens& tokens) { new (self) Frozen(build(tokens)); },
+          "tokens"_a, "Index an int32 array of tokens.")
+      .def_static("open", &open, "path"_a, "fingerprint"_a = nb::none(),
+                  nb::sig("def open(path: str | os.PathLike[str], fingerprint: str | None = None) "
+                          "-> FrozenAutomaton"),
+                  "Map an index file. ``IndexFileError`` if it is damaged, foreign, or has "
+                  "another fingerprint than the one given.")
+      .def("save", &save, "path"_a, nb::kw_only(), "fingerprint"_a,
+           nb::sig("def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None"),
+           "Write an index file atomically; ``fingerprint`` names the tokenizer.")
+      .def(
+          "cursor", [](const Frozen& self) { return new Cursor(self.index); },
+          "A new cursor, which keeps the index alive.")
+      .def(
+          "check", [](const Frozen& self) { return self.index->check(); },
+          "What is wrong with the structure; empty if nothing.")
+      .def("__len__", [](const Frozen& self) { return self.index->sizes().tokens; })
+      .def_prop_ro(
+          "fingerprint", [](const Frozen& self) { return text(self.fingerprint); },
+          nb::sig("def fingerprint(self) -> str"), "The opened file's; empty if built in memory.")
+      .def_prop_ro("states", [](const Frozen& self) { return self.index->sizes().states; })
+      .def_prop_ro("transitions", [](const Frozen& self) { return self.index->sizes().edges; })
+      .def_prop_ro(
+          "memory_bytes", [](const Frozen& self) { return self.index->memory_bytes(); },
+          "Bytes of the index, or of its share of the file.");
+
+  nb::class_<Cursor>(m, "FrozenCursor", "Where one stream stands in a document.")
+      .def(
+          "advance",
+          [](Cursor& self, int32_t token) {
+            const std::lock_guard<std::mutex> lock(self.mutex);
+            self.value.advance(token);
+          },
+          "token"_a, "Take note of the stream's next token.")
+      .def(
+          "advance_many",
+          [](Cursor& self, const Tokens& tokens) {
+            self.release_gil(
+                [&](FrozenCursor& cursor) { cursor.advance(tokens.data(), tokens.shape(0)); });
+          },
+          "tokens"_a, "Take note of an int32 array of tokens.")
+      .def_prop_ro("match_length", getter(&FrozenCursor::match_length),
+                   "Tokens in the longest suffix that the document continues.")
+      .def("draft", &draft<FrozenCursor>, "limit"_a,
+           "At most ``limit`` tokens that follow the match in the document.");
+}
+
+}  // namespace
+
+void bind_automaton(nb::module_& m) {
+  nb::register_exception_translator(&translate_index_file_error);
+  bind_live(m);
+  bind_frozen(m);
+}
