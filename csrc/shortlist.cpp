@@ -78,7 +78,9 @@ void Shortlist::gather(size_t count) {
 // Gathers the next tier. Returns false when there is nothing left that may be added.
 bool Shortlist::extend() {
   if (closed_ || bound_ == kLowest) return false;
-  gather(std::max(kFirstTier, count_ * kTierGrowth));
+  const size_t next = std::max(kFirstTier, count_ * kTierGrowth), blocks = maxima_->size();
+  // Block maxima bound no more ranks than there are blocks: use the last of them before giving up.
+  gather(count_ < blocks ? std::min(next, blocks) : next);
   return true;
 }
 
