@@ -123,7 +123,7 @@ void bind_gguf(nb::module_& m) {
             new (self) GgufFile(bytes.data(), bytes.shape(0));
           },
           nb::arg("bytes"), nb::keep_alive<1, 2>())
-      .def("metadata", &metadata,
+      .def("metadata", &metadata, nb::sig("def metadata(self) -> dict[str, object]"),
            "All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.")
       .def("tensors", &tensors, "The tensor directory, in file order.");
 }

@@ -1,7 +1,9 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
+from collections.abc import Sequence
+import enum
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy
 from numpy.typing import NDArray
@@ -108,3 +110,246 @@ class FrozenCursor:
 
     def draft(self, limit: int) -> list[int]:
         """At most ``limit`` tokens that follow the match in the document."""
+
+class GgufError(ValueError):
+    pass
+
+class TensorInfo:
+    """A tensor of a model file."""
+
+    @property
+    def name(self) -> object: ...
+
+    @property
+    def type(self) -> str:
+        """Name of the storage type, such as ``Q4_K``."""
+
+    @property
+    def supported(self) -> bool:
+        """Whether the engine can read the type."""
+
+    @property
+    def shape(self) -> list[int]:
+        """Dimensions, innermost first."""
+
+class GgufFile:
+    """The header of a mapped GGUF file."""
+
+    def __init__(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def metadata(self) -> dict[str, object]:
+        """
+        All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.
+        """
+
+    def tensors(self) -> list[TensorInfo]:
+        """The tensor directory, in file order."""
+
+def isa_names() -> list[str]:
+    """Instruction sets this machine can run, best first."""
+
+class GateActivation(enum.Enum):
+    SILU = 0
+
+    GELU_TANH = 1
+
+class ModelSpec:
+    """Dimensions and switches of a model."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def n_layer(self) -> int: ...
+
+    @n_layer.setter
+    def n_layer(self, arg: int, /) -> None: ...
+
+    @property
+    def n_embd(self) -> int: ...
+
+    @n_embd.setter
+    def n_embd(self, arg: int, /) -> None: ...
+
+    @property
+    def n_head(self) -> int: ...
+
+    @n_head.setter
+    def n_head(self, arg: int, /) -> None: ...
+
+    @property
+    def n_kv_head(self) -> int: ...
+
+    @n_kv_head.setter
+    def n_kv_head(self, arg: int, /) -> None: ...
+
+    @property
+    def head_dim(self) -> int: ...
+
+    @head_dim.setter
+    def head_dim(self, arg: int, /) -> None: ...
+
+    @property
+    def n_ff(self) -> int: ...
+
+    @n_ff.setter
+    def n_ff(self, arg: int, /) -> None: ...
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @n_vocab.setter
+    def n_vocab(self, arg: int, /) -> None: ...
+
+    @property
+    def norm_eps(self) -> float: ...
+
+    @norm_eps.setter
+    def norm_eps(self, arg: float, /) -> None: ...
+
+    @property
+    def attention_scale(self) -> float: ...
+
+    @attention_scale.setter
+    def attention_scale(self, arg: float, /) -> None: ...
+
+    @property
+    def embedding_scale(self) -> float: ...
+
+    @embedding_scale.setter
+    def embedding_scale(self, arg: float, /) -> None: ...
+
+    @property
+    def activation(self) -> GateActivation: ...
+
+    @activation.setter
+    def activation(self, arg: GateActivation, /) -> None: ...
+
+class Matrix:
+    """A repacked weight matrix."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def cols(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def row(self, index: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))]:
+        """One row as float32, as the engine sees it."""
+
+def read_matrix(file: GgufFile, name: str) -> Matrix:
+    """Repacks one tensor of a file."""
+
+class Model:
+    """Weights, repacked for the engine."""
+
+    def __init__(self, spec: ModelSpec) -> None: ...
+
+    def add_rope(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
+        """Defines a rotation and returns its index."""
+
+    def set_attention_kind(self, layer: int, window: int, rope: int) -> None: ...
+
+    def load_vector(self, file: GgufFile, tensor: str, layer: int, role: str) -> None: ...
+
+    def load_matrix(self, file: GgufFile, tensor: str, layer: int, role: str, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int) -> None: ...
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def weight_bytes(self) -> int: ...
+
+    def check(self) -> str:
+        """What is wrong with the model, or an empty string."""
+
+class KvCache:
+    """One sequence's keys and values."""
+
+    def __init__(self, spec: ModelSpec, n_ctx: int) -> None: ...
+
+    @staticmethod
+    def bytes_needed(spec: ModelSpec, n_ctx: int) -> int: ...
+
+    @property
+    def n_ctx(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    def truncate(self, length: int) -> None: ...
+
+class Engine:
+    """The forward pass of one model."""
+
+    def __init__(self, model: Model, isa: str, threads: int) -> None: ...
+
+    MAX_ROWS: Final[int] = ...
+    """(arg: object, /) -> int"""
+
+    @property
+    def isa(self) -> str: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+        """
+        Appends tokens to the cache and fills logits with the rows of the last ones.
+        """
+
+class SpecialTokens:
+    """Cuts special tokens out of a text, longer ones first."""
+
+    def __init__(self, tokens: Sequence[tuple[bytes, int, bool]]) -> None:
+        """
+        ``tokens``: (text, id, control) each. Raises ValueError for an empty or repeated text.
+        """
+
+    def split(self, text: bytes, parse_control: bool) -> list[tuple[int, int, int]]:
+        """
+        Fragments (begin, end, token) that cover ``text`` in order; token -1 is plain text.
+        """
+
+class SpmModel:
+    """SentencePiece-style merging by token score."""
+
+    def __init__(self, blob: bytes, offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], byte_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Token i is ``blob[offsets[i]:offsets[i + 1]]``. Raises ValueError if the parts do not fit together.
+        """
+
+    def encode(self, text: bytes) -> list[int]:
+        """Token ids of ``text``, whose spaces are escaped already."""
+
+class Sampler:
+    def __init__(self, n_vocab: int, *, temperature: float, top_k: int, top_p: float, min_p: float, repeat_penalty: float, frequency_penalty: float, presence_penalty: float, penalty_last_n: int, logit_bias: Sequence[tuple[int, float]], seed: int) -> None: ...
+
+    def accept(self, tokens: Sequence[int]) -> None: ...
+
+    def sample(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int: ...
+
+    def seek(self, position: int) -> None: ...
+
+    def check(self) -> None: ...
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @property
+    def history_length(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+def topk_rows(rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], count: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None, None))]:
+    """
+    Ids of the `count` largest logits of each row, int32 (k, count), best first, ties to the lowest id, NaN last. Takes float32 (k, vocab).
+    """
+
+def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]:
+    """
+    Ten rounds of Philox4x32 on a counter of four words under a key of two.
+    """

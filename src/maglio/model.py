@@ -135,7 +135,7 @@ class Model:
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
     ) -> Generation:
-        """Generate after ``prompt`` and return everything at once. Arguments as in :meth:`stream`."""
+        """Generate after ``prompt``, with the arguments of :meth:`stream`, and return it whole."""
         return self.stream(
             prompt,
             max_tokens=max_tokens,

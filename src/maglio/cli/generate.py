@@ -31,7 +31,9 @@ _OUTPUT = "Output"
 def generate(
     prompt: Annotated[
         str | None,
-        typer.Option("--prompt", "-p", help="Text to continue; '-' reads stdin.", show_default=False),
+        typer.Option(
+            "--prompt", "-p", help="Text to continue; '-' reads stdin.", show_default=False
+        ),
     ] = None,
     file: Annotated[
         Path | None,
@@ -50,13 +52,9 @@ def generate(
     threads: ThreadsOption = None,
     temperature: Annotated[
         float,
-        typer.Option(
-            "--temp", "--temperature", help="0 is greedy.", rich_help_panel=_SAMPLING
-        ),
+        typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=_SAMPLING),
     ] = 0.0,
-    top_k: Annotated[
-        int, typer.Option("--top-k", help="0 is off.", rich_help_panel=_SAMPLING)
-    ] = 0,
+    top_k: Annotated[int, typer.Option("--top-k", help="0 is off.", rich_help_panel=_SAMPLING)] = 0,
     top_p: Annotated[
         float, typer.Option("--top-p", help="1 is off.", rich_help_panel=_SAMPLING)
     ] = 1.0,

@@ -10,7 +10,9 @@ import typer
 ModelOption = Annotated[
     Path | None,
     typer.Option(
-        "--model", "-m", help="GGUF file. Default: SmolLM2-135M-Instruct, if installed.",
+        "--model",
+        "-m",
+        help="GGUF file. Default: SmolLM2-135M-Instruct, if installed.",
         show_default=False,
     ),
 ]

@@ -30,9 +30,7 @@ def tokenize(
     ] = False,
 ) -> None:
     """Print the token ids of a text, one per line."""
-    tokenizer = from_metadata(
-        ModelFile(default_model_path() if model is None else model).metadata
-    )
+    tokenizer = from_metadata(ModelFile(default_model_path() if model is None else model).metadata)
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:

@@ -34,7 +34,7 @@ class NativeEngine:
         threads: number of threads; physical cores when ``None``.
 
     Raises:
-        ModelFileError: the file cannot be used (see :func:`maglio.engine.native.weights.load_model`).
+        ModelFileError: the file cannot be used: see :func:`~.weights.load_model`.
         InvalidArgumentError: ``n_ctx`` or ``threads`` is out of range, or ``MAGLIO_ISA`` unknown.
         OutOfMemoryError: the weights do not fit in memory.
     """
@@ -149,7 +149,8 @@ class NativeSession:
             self._core.forward(self._cache, chunk, row if is_last else nothing)
             if self.on_prefill is not None:
                 self.on_prefill(start + len(chunk))
-        return row[0]
+        last: Logits = row[0]
+        return last
 
     def forward(self, tokens: Tokens) -> Logits:
         """Append ``tokens`` and return one row each, float32 ``(len(tokens), vocab)``."""
