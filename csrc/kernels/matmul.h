@@ -18,9 +18,7 @@ struct RowsIn {
   const Activations& x;
   int first;
 
-  const int8_t* codes(int m) const {
-    return x.codes + static_cast<size_t>(first + m) * x.cols;
-  }
+  const int8_t* codes(int m) const { return x.codes + static_cast<size_t>(first + m) * x.cols; }
   size_t block(int m, int b) const {
     return static_cast<size_t>(first + m) * (x.cols / kBlockValues) + static_cast<size_t>(b);
   }
@@ -190,19 +188,26 @@ void matmul_layout(const MatrixView& w, const Activations& x, int first_row, int
 
 void matmul(const MatrixView& w, const Activations& x, int first_row, int n_rows, int first_tile,
             int last_tile, float* out, size_t stride) {
-  const auto run = [&](auto f) {
-    f(w, x, first_row, n_rows, first_tile, last_tile, out, stride);
-  };
+  const auto run = [&](auto f) { f(w, x, first_row, n_rows, first_tile, last_tile, out, stride); };
   switch (w.layout) {
-    case Layout::kInt4: return run(matmul_layout<Layout::kInt4>);
-    case Layout::kInt4Min: return run(matmul_layout<Layout::kInt4Min>);
-    case Layout::kInt5: return run(matmul_layout<Layout::kInt5>);
-    case Layout::kInt5Min: return run(matmul_layout<Layout::kInt5Min>);
-    case Layout::kInt8: return run(matmul_layout<Layout::kInt8>);
-    case Layout::kInt8Half: return run(matmul_layout<Layout::kInt8Half>);
-    case Layout::kFloat16: return run(matmul_layout<Layout::kFloat16>);
-    case Layout::kBFloat16: return run(matmul_layout<Layout::kBFloat16>);
-    case Layout::kFloat32: return run(matmul_layout<Layout::kFloat32>);
+    case Layout::kInt4:
+      return run(matmul_layout<Layout::kInt4>);
+    case Layout::kInt4Min:
+      return run(matmul_layout<Layout::kInt4Min>);
+    case Layout::kInt5:
+      return run(matmul_layout<Layout::kInt5>);
+    case Layout::kInt5Min:
+      return run(matmul_layout<Layout::kInt5Min>);
+    case Layout::kInt8:
+      return run(matmul_layout<Layout::kInt8>);
+    case Layout::kInt8Half:
+      return run(matmul_layout<Layout::kInt8Half>);
+    case Layout::kFloat16:
+      return run(matmul_layout<Layout::kFloat16>);
+    case Layout::kBFloat16:
+      return run(matmul_layout<Layout::kBFloat16>);
+    case Layout::kFloat32:
+      return run(matmul_layout<Layout::kFloat32>);
   }
 }
 
