@@ -115,12 +115,16 @@ void decode_block(TensorType type, const uint8_t* row, int index, CodedBlock& ou
       set_scale(out, read_half(block));
       for (int i = 0; i < 32; ++i) out.codes[i] = block[2 + i] ^ 0x80;
       return;
-    case TensorType::kQ4_K: return decode_q4_k(block, index % per_block, out);
-    case TensorType::kQ5_K: return decode_q5_k(block, index % per_block, out);
-    case TensorType::kQ6_K: return decode_q6_k(block, index % per_block, out);
+    case TensorType::kQ4_K:
+      return decode_q4_k(block, index % per_block, out);
+    case TensorType::kQ5_K:
+      return decode_q5_k(block, index % per_block, out);
+    case TensorType::kQ6_K:
+      return decode_q6_k(block, index % per_block, out);
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBF16: return;
+    case TensorType::kBF16:
+      return;
   }
 }
 

@@ -19,8 +19,8 @@ class ActivationBuffer {
       scaled_sums_.resize(n / kBlockValues);
       neg_sums_.resize(n / kBlockValues * 2);
     }
-    return {cols, values_.data(), codes_.data(), scales_.data(), scaled_sums_.data(),
-            neg_sums_.data()};
+    return {cols,           values_.data(),      codes_.data(),
+            scales_.data(), scaled_sums_.data(), neg_sums_.data()};
   }
 
  private:
@@ -62,10 +62,10 @@ constexpr int kRopeStep = 1024;
 }  // namespace
 
 struct Engine::Scratch {
-  std::vector<float> residual;                 // [row][n_embd]
-  std::vector<float> query, key, value;        // [row][heads * head_dim]
-  std::vector<float> gate, up;                 // [row][n_ff]
-  std::vector<float> projected;                // [row][n_embd]
+  std::vector<float> residual;           // [row][n_embd]
+  std::vector<float> query, key, value;  // [row][heads * head_dim]
+  std::vector<float> gate, up;           // [row][n_ff]
+  std::vector<float> projected;          // [row][n_embd]
   ActivationBuffer embd_in, attention_in, ffn_in;
   std::vector<RopeTable> ropes;
 };
@@ -115,9 +115,8 @@ struct Engine::Pass {
 namespace {
 
 bool any_quantized(std::initializer_list<const Matrix*> matrices) {
-  return std::any_of(matrices.begin(), matrices.end(), [](const Matrix* m) {
-    return is_quantized(m->view().layout);
-  });
+  return std::any_of(matrices.begin(), matrices.end(),
+                     [](const Matrix* m) { return is_quantized(m->view().layout); });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace maglio {
 namespace {
 
 constexpr size_t kMaxDims = 4;
-constexpr size_t kMaxKeyBytes = 65535;     // the specification's limit
+constexpr size_t kMaxKeyBytes = 65535;  // the specification's limit
 constexpr size_t kMaxTensorNameBytes = 1024;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 
@@ -89,8 +89,8 @@ GgufValue read_value(Cursor& in) {
   GgufValue value;
   const std::string_view key = in.read_string("a metadata key");
   if (key.empty() || key.size() > kMaxKeyBytes) {
-    throw GgufError("a metadata key of " + std::to_string(key.size()) +
-                    " bytes at byte " + std::to_string(in.at()) + " is not valid");
+    throw GgufError("a metadata key of " + std::to_string(key.size()) + " bytes at byte " +
+                    std::to_string(in.at()) + " is not valid");
   }
   value.key = key;
   value.type = read_type(in, key);
@@ -186,17 +186,22 @@ size_t gguf_type_size(GgufType type) {
   switch (type) {
     case GgufType::kUint8:
     case GgufType::kInt8:
-    case GgufType::kBool: return 1;
+    case GgufType::kBool:
+      return 1;
     case GgufType::kUint16:
-    case GgufType::kInt16: return 2;
+    case GgufType::kInt16:
+      return 2;
     case GgufType::kUint32:
     case GgufType::kInt32:
-    case GgufType::kFloat32: return 4;
+    case GgufType::kFloat32:
+      return 4;
     case GgufType::kUint64:
     case GgufType::kInt64:
-    case GgufType::kFloat64: return 8;
+    case GgufType::kFloat64:
+      return 8;
     case GgufType::kString:
-    case GgufType::kArray: return 0;
+    case GgufType::kArray:
+      return 0;
   }
   return 0;
 }
@@ -220,10 +225,10 @@ GgufFile::GgufFile(const uint8_t* data, size_t size) : data_(data), size_(size) 
 
   for (uint64_t i = 0; i < n_values; ++i) values_.push_back(read_value(in));
   for (uint64_t i = 0; i < n_tensors; ++i) tensors_.push_back(read_tensor(in));
-  check_unique(values_, [](const GgufValue& v) { return std::string_view(v.key); },
-               "the metadata key");
-  check_unique(tensors_, [](const GgufTensor& t) { return std::string_view(t.name); },
-               "the tensor");
+  check_unique(
+      values_, [](const GgufValue& v) { return std::string_view(v.key); }, "the metadata key");
+  check_unique(
+      tensors_, [](const GgufTensor& t) { return std::string_view(t.name); }, "the tensor");
 
   const uint64_t alignment = read_alignment(values_, data);
   const uint64_t data_start = (in.at() + alignment - 1) / alignment * alignment;

@@ -43,17 +43,17 @@ size_t gguf_type_size(GgufType type);
 // first element), relative to the start of the file.
 struct GgufValue {
   std::string key;
-  GgufType type;          // element type when `is_array`
+  GgufType type;  // element type when `is_array`
   bool is_array = false;
-  uint64_t count = 1;     // number of elements
+  uint64_t count = 1;  // number of elements
   size_t offset = 0;
 };
 
 struct GgufTensor {
   std::string name;
-  uint32_t type = 0;               // ggml type id, see TensorType in tensor_type.h
-  std::vector<uint64_t> shape;     // innermost dimension first, as in the file
-  size_t offset = 0;               // of the data, relative to the start of the file
+  uint32_t type = 0;            // ggml type id, see TensorType in tensor_type.h
+  std::vector<uint64_t> shape;  // innermost dimension first, as in the file
+  size_t offset = 0;            // of the data, relative to the start of the file
   size_t bytes = 0;
 };
 

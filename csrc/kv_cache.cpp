@@ -44,8 +44,8 @@ void KvCache::put_key(int layer, int kv_head, int position, const uint16_t* half
 }
 
 void KvCache::put_value(int layer, int kv_head, int position, const uint16_t* half) {
-  uint16_t* row = values() + head_offset(layer, kv_head) +
-                  static_cast<size_t>(position) * head_dim_;
+  uint16_t* row =
+      values() + head_offset(layer, kv_head) + static_cast<size_t>(position) * head_dim_;
   std::memcpy(row, half, sizeof(uint16_t) * static_cast<size_t>(head_dim_));
 }
 

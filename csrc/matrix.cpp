@@ -9,18 +9,22 @@
 namespace maglio {
 namespace {
 
-constexpr int kGroups = 8;            // of 4 values in a block
+constexpr int kGroups = 8;  // of 4 values in a block
 constexpr int kScaleBytes = 2 * kTileRows;
 
 int code_bytes(Layout layout) {
   switch (layout) {
     case Layout::kInt4:
-    case Layout::kInt4Min: return 256;
+    case Layout::kInt4Min:
+      return 256;
     case Layout::kInt5:
-    case Layout::kInt5Min: return 256 + 64;
+    case Layout::kInt5Min:
+      return 256 + 64;
     case Layout::kInt8:
-    case Layout::kInt8Half: return 512;
-    default: return 0;
+    case Layout::kInt8Half:
+      return 512;
+    default:
+      return 0;
   }
 }
 
@@ -119,17 +123,26 @@ LayoutInfo layout_of(TensorType type) {
                       static_cast<uint32_t>(kTileRows * kBlockValues * value_bytes(layout))};
   };
   switch (type) {
-    case TensorType::kQ4_0: return quantized(Layout::kInt4, 3);
+    case TensorType::kQ4_0:
+      return quantized(Layout::kInt4, 3);
     case TensorType::kQ4_1:
-    case TensorType::kQ4_K: return quantized(Layout::kInt4Min, -1);
-    case TensorType::kQ5_0: return quantized(Layout::kInt5, 4);
+    case TensorType::kQ4_K:
+      return quantized(Layout::kInt4Min, -1);
+    case TensorType::kQ5_0:
+      return quantized(Layout::kInt5, 4);
     case TensorType::kQ5_1:
-    case TensorType::kQ5_K: return quantized(Layout::kInt5Min, -1);
-    case TensorType::kQ8_0: return quantized(Layout::kInt8, 7);
-    case TensorType::kQ6_K: return quantized(Layout::kInt8Half, 5);
-    case TensorType::kF16: return floats(Layout::kFloat16);
-    case TensorType::kBF16: return floats(Layout::kBFloat16);
-    case TensorType::kF32: return floats(Layout::kFloat32);
+    case TensorType::kQ5_K:
+      return quantized(Layout::kInt5Min, -1);
+    case TensorType::kQ8_0:
+      return quantized(Layout::kInt8, 7);
+    case TensorType::kQ6_K:
+      return quantized(Layout::kInt8Half, 5);
+    case TensorType::kF16:
+      return floats(Layout::kFloat16);
+    case TensorType::kBF16:
+      return floats(Layout::kBFloat16);
+    case TensorType::kF32:
+      return floats(Layout::kFloat32);
   }
   return floats(Layout::kFloat32);
 }
@@ -157,7 +170,8 @@ void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_t
     const int lane = row % kTileRows;
     if (!is_quantized(info_.layout)) {
       for (int i = 0; i < cols_; ++i) {
-        std::memcpy(to + width * (kTileRows * static_cast<size_t>(i) + lane), from + width * i, width);
+        std::memcpy(to + width * (kTileRows * static_cast<size_t>(i) + lane), from + width * i,
+                    width);
       }
       continue;
     }

@@ -25,12 +25,12 @@ constexpr int kTileRows = 16;
 constexpr int kBlockValues = 32;
 
 enum class Layout : uint8_t {
-  kInt4,       // scale
-  kInt4Min,    // scale, min
-  kInt5,       // scale
-  kInt5Min,    // scale, min
-  kInt8,       // scale
-  kInt8Half,   // a scale per 16 values
+  kInt4,      // scale
+  kInt4Min,   // scale, min
+  kInt5,      // scale
+  kInt5Min,   // scale, min
+  kInt8,      // scale
+  kInt8Half,  // a scale per 16 values
   kFloat16,
   kBFloat16,
   kFloat32,
@@ -38,7 +38,7 @@ enum class Layout : uint8_t {
 
 struct LayoutInfo {
   Layout layout;
-  int zero_shift;     // code - 2^zero_shift; -1 for none
+  int zero_shift;        // code - 2^zero_shift; -1 for none
   uint32_t block_bytes;  // of a tile: 16 rows x 32 values
 };
 

@@ -11,9 +11,8 @@ std::string check_dimension(const char* name, int value, int multiple, int maxim
 
 std::string check_matrix(const char* name, const Matrix& m, int rows, int cols) {
   if (m.rows() == rows && m.cols() == cols) return "";
-  return std::string(name) + " is " + std::to_string(m.rows()) + " x " +
-         std::to_string(m.cols()) + ", expected " + std::to_string(rows) + " x " +
-         std::to_string(cols);
+  return std::string(name) + " is " + std::to_string(m.rows()) + " x " + std::to_string(m.cols()) +
+         ", expected " + std::to_string(rows) + " x " + std::to_string(cols);
 }
 
 std::string check_vector(const char* name, const std::vector<float>& v, int size, bool optional) {
@@ -81,7 +80,8 @@ std::string Model::check() const {
   });
   if (!complaint.empty()) return complaint;
   if (s.n_kv_head <= 0) return "the number of key/value heads is not positive";
-  if (layers.empty() || layers.size() != static_cast<size_t>(s.n_layer)) return "a layer is missing";
+  if (layers.empty() || layers.size() != static_cast<size_t>(s.n_layer))
+    return "a layer is missing";
   if (!head.empty()) {
     complaint = check_matrix("the output head", head, s.n_vocab, s.n_embd);
     if (!complaint.empty()) return complaint;

@@ -38,8 +38,8 @@ std::vector<float> read_floats(const GgufFile& file, const std::string& name) {
   uint64_t rows, cols;
   check_shape(tensor, rows, cols);
   const auto type = static_cast<TensorType>(tensor.type);
-  if (rows != 1 || (type != TensorType::kF32 && type != TensorType::kF16 &&
-                    type != TensorType::kBF16)) {
+  if (rows != 1 ||
+      (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
     throw GgufError("tensor '" + name + "' must be a vector of F32, F16 or BF16");
   }
   const uint8_t* p = file.data() + tensor.offset;
@@ -117,8 +117,8 @@ void load_weight(Model& model, const GgufFile& file, const std::string& tensor, 
   matrix_role(model, layer, role) = load_matrix(file, tensor, order, threads);
 }
 
-Matrix load_matrix(const GgufFile& file, const std::string& name,
-                   const std::vector<int32_t>& order, int threads) {
+Matrix load_matrix(const GgufFile& file, const std::string& name, const std::vector<int32_t>& order,
+                   int threads) {
   const GgufTensor& tensor = find(file, name);
   uint64_t rows, cols;
   check_shape(tensor, rows, cols);

@@ -27,17 +27,28 @@ struct BlockGeometry {
 
 constexpr BlockGeometry block_geometry(uint32_t type) {
   switch (static_cast<TensorType>(type)) {
-    case TensorType::kF32: return {1, 4};
-    case TensorType::kF16: return {1, 2};
-    case TensorType::kBF16: return {1, 2};
-    case TensorType::kQ4_0: return {32, 18};
-    case TensorType::kQ4_1: return {32, 20};
-    case TensorType::kQ5_0: return {32, 22};
-    case TensorType::kQ5_1: return {32, 24};
-    case TensorType::kQ8_0: return {32, 34};
-    case TensorType::kQ4_K: return {256, 144};
-    case TensorType::kQ5_K: return {256, 176};
-    case TensorType::kQ6_K: return {256, 210};
+    case TensorType::kF32:
+      return {1, 4};
+    case TensorType::kF16:
+      return {1, 2};
+    case TensorType::kBF16:
+      return {1, 2};
+    case TensorType::kQ4_0:
+      return {32, 18};
+    case TensorType::kQ4_1:
+      return {32, 20};
+    case TensorType::kQ5_0:
+      return {32, 22};
+    case TensorType::kQ5_1:
+      return {32, 24};
+    case TensorType::kQ8_0:
+      return {32, 34};
+    case TensorType::kQ4_K:
+      return {256, 144};
+    case TensorType::kQ5_K:
+      return {256, 176};
+    case TensorType::kQ6_K:
+      return {256, 210};
   }
   return {0, 0};
 }

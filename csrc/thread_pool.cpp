@@ -20,7 +20,7 @@ template <typename Done>
 void spin_until(Done done) {
   for (int spins = 1; !done(); ++spins) {
     relax();
-    if (spins % 4096 == 0) std::this_thread::yield();
+    if (spins % 64 == 0) std::this_thread::yield();
   }
 }
 
@@ -47,7 +47,9 @@ void ThreadPool::run(const std::function<void(int)>& work) {
   run_.fetch_add(1);
   if (sleepers_.load() > 0) {
     // Taking the lock orders this wake-up after a sleeper's last look at run_.
-    { std::lock_guard<std::mutex> lock(mutex_); }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }
     wake_.notify_all();
   }
   work(0);

@@ -24,8 +24,8 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::
 
 // Model files are not always valid UTF-8; what is not survives as lone surrogates.
 nb::object text(std::string_view s) {
-  PyObject* o = PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()),
-                                     "surrogateescape");
+  PyObject* o =
+      PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "surrogateescape");
   if (o == nullptr) throw nb::python_error();
   return nb::steal(o);
 }
@@ -66,19 +66,32 @@ nb::object booleans(const GgufFile& file, const GgufValue& value) {
 
 nb::object convert(const GgufFile& file, const GgufValue& value) {
   switch (value.type) {
-    case GgufType::kUint8: return numbers<uint8_t>(file, value);
-    case GgufType::kInt8: return numbers<int8_t>(file, value);
-    case GgufType::kUint16: return numbers<uint16_t>(file, value);
-    case GgufType::kInt16: return numbers<int16_t>(file, value);
-    case GgufType::kUint32: return numbers<uint32_t>(file, value);
-    case GgufType::kInt32: return numbers<int32_t>(file, value);
-    case GgufType::kFloat32: return numbers<float>(file, value);
-    case GgufType::kUint64: return numbers<uint64_t>(file, value);
-    case GgufType::kInt64: return numbers<int64_t>(file, value);
-    case GgufType::kFloat64: return numbers<double>(file, value);
-    case GgufType::kBool: return booleans(file, value);
-    case GgufType::kString: return strings(file, value);
-    case GgufType::kArray: break;
+    case GgufType::kUint8:
+      return numbers<uint8_t>(file, value);
+    case GgufType::kInt8:
+      return numbers<int8_t>(file, value);
+    case GgufType::kUint16:
+      return numbers<uint16_t>(file, value);
+    case GgufType::kInt16:
+      return numbers<int16_t>(file, value);
+    case GgufType::kUint32:
+      return numbers<uint32_t>(file, value);
+    case GgufType::kInt32:
+      return numbers<int32_t>(file, value);
+    case GgufType::kFloat32:
+      return numbers<float>(file, value);
+    case GgufType::kUint64:
+      return numbers<uint64_t>(file, value);
+    case GgufType::kInt64:
+      return numbers<int64_t>(file, value);
+    case GgufType::kFloat64:
+      return numbers<double>(file, value);
+    case GgufType::kBool:
+      return booleans(file, value);
+    case GgufType::kString:
+      return strings(file, value);
+    case GgufType::kArray:
+      break;
   }
   return nb::none();
 }

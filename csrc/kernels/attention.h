@@ -32,7 +32,8 @@ void score_block(const uint16_t* keys, int head_dim, const AttentionQuery* queri
   const size_t tile_size = static_cast<size_t>(head_dim) * kKeyTile;
   for (int d = 0; d < head_dim; ++d) {
     Vec key[kTilesPerBlock];
-    for (int t = 0; t < kTilesPerBlock; ++t) key[t] = load_half(keys + t * tile_size + d * kKeyTile);
+    for (int t = 0; t < kTilesPerBlock; ++t)
+      key[t] = load_half(keys + t * tile_size + d * kKeyTile);
     for (int n = 0; n < kQueries; ++n) {
       const Vec q = broadcast(queries[n].query[d]);
       for (int t = 0; t < kTilesPerBlock; ++t) scores[n][t] = fma(q, key[t], scores[n][t]);
@@ -46,8 +47,14 @@ float update_softmax(SoftmaxState& state, Vec* scores, int lo, int hi) {
   Vec top = broadcast(kMasked);
   for (int t = 0; t < kTilesPerBlock; ++t) {
     const int from = lo - t * kKeyTile, to = hi - t * kKeyTile;
-    scores[t] = keep_range(scores[t], from < 0 ? 0 : from > 16 ? 16 : from,
-                           to < 0 ? 0 : to > 16 ? 16 : to, kMasked);
+    scores[t] = keep_range(scores[t],
+                           from < 0    ? 0
+                           : from > 16 ? 16
+                                       : from,
+                           to < 0    ? 0
+                           : to > 16 ? 16
+                                     : to,
+                           kMasked);
     top = max(top, scores[t]);
   }
   const float block_maximum = reduce_max(top);
@@ -63,8 +70,13 @@ float update_softmax(SoftmaxState& state, Vec* scores, int lo, int hi) {
   for (int t = 0; t < kTilesPerBlock; ++t) {
     const int from = lo - t * kKeyTile, to = hi - t * kKeyTile;
     weights[t] = keep_range(exp_vec(sub(scores[t], broadcast(maximum))),
-                            from < 0 ? 0 : from > 16 ? 16 : from,
-                            to < 0 ? 0 : to > 16 ? 16 : to, 0.0f);
+                            from < 0    ? 0
+                            : from > 16 ? 16
+                                        : from,
+                            to < 0    ? 0
+                            : to > 16 ? 16
+                                      : to,
+                            0.0f);
     store(state.weights + t * kKeyTile, weights[t]);
   }
   const Vec block_sum = add(add(weights[0], weights[1]), add(weights[2], weights[3]));
@@ -99,10 +111,17 @@ void add_values(const uint16_t* values, int head_dim, int lo, int hi, const Soft
       }
     };
     switch (vecs) {
-      case 4: accumulate(Count<4>{}); break;
-      case 3: accumulate(Count<3>{}); break;
-      case 2: accumulate(Count<2>{}); break;
-      default: accumulate(Count<1>{});
+      case 4:
+        accumulate(Count<4>{});
+        break;
+      case 3:
+        accumulate(Count<3>{});
+        break;
+      case 2:
+        accumulate(Count<2>{});
+        break;
+      default:
+        accumulate(Count<1>{});
     }
     for (int n = 0; n < kQueries; ++n) {
       for (int c = 0; c < vecs; ++c) store(queries[n].out + d + 16 * c, acc[n][c]);
@@ -160,10 +179,14 @@ void attend_queries(const CacheHead& cache, int head_dim, const AttentionQuery* 
 
 void attend(const CacheHead& cache, int head_dim, const AttentionQuery* queries, int n) {
   switch (n) {
-    case 4: return attend_queries<4>(cache, head_dim, queries);
-    case 3: return attend_queries<3>(cache, head_dim, queries);
-    case 2: return attend_queries<2>(cache, head_dim, queries);
-    default: return attend_queries<1>(cache, head_dim, queries);
+    case 4:
+      return attend_queries<4>(cache, head_dim, queries);
+    case 3:
+      return attend_queries<3>(cache, head_dim, queries);
+    case 2:
+      return attend_queries<2>(cache, head_dim, queries);
+    default:
+      return attend_queries<1>(cache, head_dim, queries);
   }
 }
 

@@ -20,11 +20,11 @@ namespace maglio {
 // have a minimum.
 struct Activations {
   int cols;
-  float* values;         // [row][cols]
-  int8_t* codes;         // [row][cols]
-  float* scales;         // [row][cols / 32]
-  float* scaled_sums;    // [row][cols / 32]
-  int32_t* neg_sums;     // [row][cols / 32][2], per 16 values
+  float* values;       // [row][cols]
+  int8_t* codes;       // [row][cols]
+  float* scales;       // [row][cols / 32]
+  float* scaled_sums;  // [row][cols / 32]
+  int32_t* neg_sums;   // [row][cols / 32][2], per 16 values
 };
 
 enum class GateActivation : uint8_t { kSilu, kGeluTanh };
@@ -68,8 +68,8 @@ struct Kernels {
 
   // out[r * stride + i] = sum over j of w[i][j] * x[r][j], for rows r < n_rows and the output rows
   // i of tiles [first_tile, last_tile).
-  void (*matmul)(const MatrixView& w, const Activations& x, int first_row, int n_rows, int first_tile,
-                 int last_tile, float* out, size_t stride);
+  void (*matmul)(const MatrixView& w, const Activations& x, int first_row, int n_rows,
+                 int first_tile, int last_tile, float* out, size_t stride);
 
   // Rotates the pairs (i, i + half) of a head by the angles whose cosines and sines are given,
   // then multiplies by `scale`. `half` is a multiple of 16, or 8.

@@ -102,9 +102,9 @@ inline int32_t store_int8(int8_t* p, Vec v) {
   const __m256i lo = _mm256_cvtps_epi32(v.lo), hi = _mm256_cvtps_epi32(v.hi);
   // packs works within 128-bit halves; the permutation puts the quarters back in order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm_packs_epi16(_mm256_castsi256_si128(words),
-                                   _mm256_extracti128_si256(words, 1)));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
   return sum_lanes(_mm256_add_epi32(lo, hi));
 }
 
@@ -127,8 +127,8 @@ inline ByteVec high_nibbles(ByteVec v) {
 inline __m256i spread_bits(const uint8_t* p) {
   uint32_t bits;
   __builtin_memcpy(&bits, p, sizeof(bits));
-  const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
-                                             0x0303030303030303);
+  const __m256i byte_of =
+      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
   const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
   const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), byte_of);
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of);

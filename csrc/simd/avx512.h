@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kIsaName = "avx512";
 
 using Vec = __m512;       // 16 floats
-using IntVec = __m512i;  // 16 int32
+using IntVec = __m512i;   // 16 int32
 using ByteVec = __m512i;  // 64 unsigned bytes
 
 inline Vec zero() { return _mm512_setzero_ps(); }

@@ -137,7 +137,8 @@ inline ByteVec high_nibbles(ByteVec v) {
   return v;
 }
 inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
-  for (int i = 0; i < 64; ++i) v.bytes[i] = static_cast<uint8_t>(v.bytes[i] + ((p[i / 8] >> (i % 8)) & 1) * 16);
+  for (int i = 0; i < 64; ++i)
+    v.bytes[i] = static_cast<uint8_t>(v.bytes[i] + ((p[i / 8] >> (i % 8)) & 1) * 16);
   return v;
 }
 

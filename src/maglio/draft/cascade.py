@@ -142,7 +142,9 @@ class SpeculationIndex:
             member, draft = self._pending
             self._pending = Choice(member, draft[:tried])
 
-    def add_reference(self, document: Sequence[int] | FrozenAutomaton) -> str:
+    def add_reference(
+        self, document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+    ) -> str:
         """Draft from a document too; it is matched against the stream so far at once.
 
         Args:
@@ -190,7 +192,7 @@ class SpeculationIndex:
             del self._stream[:-CATCH_UP_TOKENS]
 
 
-def frozen(tokens: Sequence[int]) -> FrozenAutomaton:
+def frozen(tokens: Sequence[int] | npt.NDArray[np.integer]) -> FrozenAutomaton:
     """Index a document for :meth:`SpeculationIndex.add_reference`.
 
     Raises:

