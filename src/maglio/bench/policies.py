@@ -17,6 +17,7 @@ from maglio.bench.peers import (
 from maglio.bench.replay import Limits
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import CostModel
+from maglio.draft.history import History
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import ConversationSource
@@ -64,9 +65,12 @@ class NoDrafts:
         """Learn nothing."""
 
 
-def _cascade(policy: PolicyName, bench: Bench, *, conversation: bool = True) -> MakeSource:
+def _cascade(
+    policy: PolicyName, bench: Bench, *, conversation: bool = True, remembers: bool = False
+) -> MakeSource:
     options = IndexOptions(policy=policy, conversation=conversation, cost=bench.cost)
-    return lambda: SpeculationIndex(bench.n_vocab, options=options)
+    history = History() if remembers else None
+    return lambda: SpeculationIndex(bench.n_vocab, options=options, history=history)
 
 
 def _ngram_mod(bench: Bench) -> MakeSource:
@@ -82,7 +86,10 @@ def _suffix_decoding(bench: Bench) -> MakeSource:
 POLICIES: Mapping[str, Policy] = {
     "none": Policy(lambda bench: NoDrafts),
     "record": Policy(partial(_cascade, "record")),
-    "calibrated": Policy(partial(_cascade, "calibrated"), Limits(16, 1), uses_cost=True),
+    "calibrated": Policy(
+        partial(_cascade, "calibrated", remembers=True), Limits(16, 1), uses_cost=True
+    ),
+    "calibrated-alone": Policy(partial(_cascade, "calibrated"), Limits(16, 1), uses_cost=True),
     "suffix-only": Policy(lambda bench: ConversationSource),
     "recycling": Policy(partial(_cascade, "record", conversation=False)),
     "prompt-lookup": Policy(lambda bench: PromptLookupSource, Limits(10, 1)),
