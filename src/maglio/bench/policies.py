@@ -50,8 +50,11 @@ class Policy:
     """
 
     open: Callable[[Bench], MakeSource]
-    limits: Limits = Limits(16, 2)
+    limits: Limits
     uses_cost: bool = False
+
+
+RECORD_LIMITS = Limits(16, 2)
 
 
 class NoDrafts:
@@ -84,14 +87,14 @@ def _suffix_decoding(bench: Bench) -> MakeSource:
 
 
 POLICIES: Mapping[str, Policy] = {
-    "none": Policy(lambda bench: NoDrafts),
-    "record": Policy(partial(_cascade, "record")),
+    "none": Policy(lambda bench: NoDrafts, RECORD_LIMITS),
+    "record": Policy(partial(_cascade, "record"), RECORD_LIMITS),
     "calibrated": Policy(
         partial(_cascade, "calibrated", remembers=True), Limits(16, 1), uses_cost=True
     ),
     "calibrated-alone": Policy(partial(_cascade, "calibrated"), Limits(16, 1), uses_cost=True),
-    "suffix-only": Policy(lambda bench: ConversationSource),
-    "recycling": Policy(partial(_cascade, "record", conversation=False)),
+    "suffix-only": Policy(lambda bench: ConversationSource, RECORD_LIMITS),
+    "recycling": Policy(partial(_cascade, "record", conversation=False), RECORD_LIMITS),
     "prompt-lookup": Policy(lambda bench: PromptLookupSource, Limits(10, 1)),
     "ngram-simple": Policy(lambda bench: NgramSimpleSource, Limits(48, 1)),
     "ngram-mod": Policy(_ngram_mod, Limits(64, 1)),

@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import generate, index, tokenize
+from maglio.cli import bench, generate, index, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("generate")(generate.generate)
 app.command("tokenize")(tokenize.tokenize)
 app.add_typer(index.app, name="index")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

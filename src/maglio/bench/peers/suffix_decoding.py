@@ -25,6 +25,8 @@ DRAFT_TOKENS = 16
 
 _SEPARATOR = -1
 
+_Positions = npt.NDArray[np.int64]
+
 
 class _Corpus:
     """Token sequences that can be asked how an n-gram goes on."""
@@ -47,7 +49,7 @@ class _Corpus:
     def speculate(self, end: Sequence[int], limit: int) -> tuple[float, list[int]]:
         """The best score and its draft after a stream that ends with ``end``."""
         best: tuple[float, list[int]] = (0.0, [])
-        positions = np.array(self._ends.get(end[-1], ()), dtype=np.int64) if end else np.empty(0)
+        positions: _Positions = np.array(self._ends.get(end[-1], ()) if end else (), dtype=np.int64)
         match = 1
         while len(positions) and match < len(end):
             narrower = self._narrowed(positions, match, end)
@@ -60,15 +62,12 @@ class _Corpus:
             match += 1
         return best
 
-    def _narrowed(
-        self, positions: npt.NDArray[np.int64], match: int, end: Sequence[int]
-    ) -> npt.NDArray[np.int64]:
+    def _narrowed(self, positions: _Positions, match: int, end: Sequence[int]) -> _Positions:
         inside = positions[positions > match]
-        return inside[self._tokens[inside - match - 1] == end[-match - 1]]
+        narrowed: _Positions = inside[self._tokens[inside - match - 1] == end[-match - 1]]
+        return narrowed
 
-    def _path(
-        self, positions: npt.NDArray[np.int64], match: int, limit: int
-    ) -> tuple[float, list[int]]:
+    def _path(self, positions: _Positions, match: int, limit: int) -> tuple[float, list[int]]:
         budget = min(limit, int(match * FACTOR), MAX_DEPTH - match)
         draft: list[int] = []
         probability, score = 1.0, 0.0
