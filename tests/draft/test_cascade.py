@@ -134,6 +134,14 @@ def test_accepted_is_what_draft_and_commit_share():
     assert source.counts()["recycling"] == SourceCounts(0, 0)
 
 
+def test_a_suggestion_that_was_followed_by_none_is_not_counted():
+    source = index([1, 2, 3, 1, 2])
+    source.suggest([], 6)
+    source.suggest([], 0)
+    source.observe([3])
+    assert source.counts()["conversation"] == SourceCounts(0, 0)
+
+
 def test_a_suggestion_that_was_replaced_is_not_counted():
     source = index([1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2])
     source.suggest([], 6)
