@@ -20,7 +20,7 @@ template <typename Done>
 void spin_until(Done done) {
   for (int spins = 1; !done(); ++spins) {
     relax();
-    if (spins % 4096 == 0) std::this_thread::yield();
+    if (spins % 64 == 0) std::this_thread::yield();
   }
 }
 
