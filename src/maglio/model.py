@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from maglio.decode import (
@@ -23,6 +24,7 @@ from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
+from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
 from maglio.text import Tokenizer
 from maglio.text.tokenizer import from_metadata
@@ -143,9 +145,13 @@ class Model:
         self.engine = engine
         self.tokenizer = tokenizer
 
-    @property
+    @cached_property
     def _cost(self) -> CostModel:
         """What a forward costs, as far as is known before it is timed."""
+        key = ProfileKey.of(self.engine)
+        measured = None if key is None else ProfileStore().load(key)
+        if measured is not None:
+            return measured.curve()
         return COST_CURVES.get(self.engine.name, LLAMA_CPP_COST)
 
     def session(self) -> NativeSession:
