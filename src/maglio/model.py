@@ -36,9 +36,10 @@ Prompt = str | Sequence[int]
 DEFAULT_POLICY: PolicyName = "record"
 
 RECORD_GATE = GateOptions()
-CALIBRATED_GATE = GateOptions(window=64, patience=6.0, probe_steps=8, adapts_budget=False)
-"""A calibrated draft is cut where it stops to pay, so gains are often small and a window of few
-steps cannot tell them from losses: wait until 6 plain steps are lost. Lengths are the policy's."""
+CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
+"""For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
+few steps cannot tell them from losses. It waits until 4 plain steps are lost; lengths are the
+policy's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,11 +163,8 @@ def test_break_even_is_what_makes_a_verify_worth_its_cost():
 
 def test_the_curve_is_the_median_over_contexts_and_never_below_a_plain_step():
     def at(context, *costs):
-        return ContextCosts(
-            context,
-            Spread(1, 1, 1),
-            {k: Spread(c, c, c) for k, c in zip((1, 2), costs, strict=True)},
-        )
+        verify = {k: Spread(c, c, c) for k, c in zip((1, 2), costs, strict=True)}
+        return ContextCosts(context, Spread(1, 1, 1), verify)
 
     costs = VerifyCosts((at(8, 0.9, 1.2), at(16, 0.95, 1.3), at(32, 2.0, 5.0)), 1, 1)
     assert costs.curve().points == ((1, 1.0), (2, 1.0), (3, 1.3))
