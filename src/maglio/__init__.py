@@ -11,8 +11,7 @@ from maglio.errors import (
 )
 from maglio.generation import Generation, Stream, TextToken
 from maglio.model import Model, Speculation, load
-
-__version__ = "0.1.0"
+from maglio.version import __version__
 
 __all__ = [
     "ContextFullError",
@@ -28,5 +27,6 @@ __all__ = [
     "Speculation",
     "Stream",
     "TextToken",
+    "__version__",
     "load",
 ]

@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import bench, generate, index, tokenize
+from maglio.cli import bench, generate, index, probe, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -19,6 +19,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("generate")(generate.generate)
+app.command("probe")(probe.probe)
+app.command("spec-bench", hidden=True)(probe.probe)
 app.command("tokenize")(tokenize.tokenize)
 app.add_typer(index.app, name="index")
 app.add_typer(bench.app, name="bench")
