@@ -49,3 +49,7 @@ class OutOfMemoryError(MaglioError, MemoryError):
 
 class InvalidLogitsError(MaglioError):
     """The engine produced logits that cannot be sampled (NaN)."""
+
+
+class DataFileError(MaglioError):
+    """A benchmark file or recording cannot be read or trusted; the message says which and why."""

@@ -19,6 +19,7 @@ from maglio.decode import (
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, NATIVE_COST, CostModel
+from maglio.draft.history import History
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
@@ -60,6 +61,8 @@ class Speculation:
         gate: whether drafting is switched off while it does not pay; or how.
         cost: what a forward costs by its rows. By default this machine's profile of the model,
             made by ``maglio probe``, or a built-in table.
+        history: whether the calibrated policy drafts from earlier generations of the same
+            :class:`Model` too, and lets later ones draft from this one.
         source: a proposer of your own, used instead of the built-in ones.
 
     Raises:
@@ -76,6 +79,7 @@ class Speculation:
     mute_for: int = 128
     gate: bool | GateOptions = True
     cost: CostModel | None = None
+    history: bool = False
     source: DraftSource | None = None
 
     def __post_init__(self) -> None:
@@ -145,6 +149,7 @@ class Model:
     def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self._history = History()
 
     @cached_property
     def _cost(self) -> CostModel:
@@ -241,17 +246,25 @@ class Model:
                 f"speculation must be True, False or a Speculation, not {speculation!r}"
             )
         cost = LiveCost(self._cost if how.cost is None else how.cost)
-        source = how.source or self._index(how._index_options(cost), references)
-        if how.source is not None and len(references) > 0:
+        documents = [references] if isinstance(references, str) else references
+        if how.source is not None and len(documents) > 0:
             raise InvalidArgumentError(
                 "references are drafted from by the built-in source; give either references "
                 "or a source of your own"
             )
+        source = how.source or self._index(how, cost, documents)
         return source, how._decode_options(), how._gate(cost)
 
-    def _index(self, options: IndexOptions, references: Sequence[Reference]) -> SpeculationIndex:
-        index = SpeculationIndex(self.engine.n_vocab, options=options)
-        for document in [references] if isinstance(references, str) else references:
+    def _index(
+        self, how: Speculation, cost: CostModel, documents: Sequence[Reference]
+    ) -> SpeculationIndex:
+        remembers = how.history and how.policy == "calibrated"
+        index = SpeculationIndex(
+            self.engine.n_vocab,
+            options=how._index_options(cost),
+            history=self._history if remembers else None,
+        )
+        for document in documents:
             index.add_reference(index_reference(document, self.tokenizer))
         return index
 

@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import generate, index, probe, tokenize
+from maglio.cli import bench, generate, index, probe, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -23,6 +23,7 @@ app.command("probe")(probe.probe)
 app.command("spec-bench", hidden=True)(probe.probe)
 app.command("tokenize")(tokenize.tokenize)
 app.add_typer(index.app, name="index")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
