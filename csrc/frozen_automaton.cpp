@@ -154,6 +154,10 @@ FrozenAutomaton::FrozenAutomaton(const Sizes& sizes, const int32_t* body,
       edge_token_(first_edge_ + sizes.states + 1),
       edge_target_(edge_token_ + sizes.edges) {}
 
+int32_t FrozenAutomaton::max_token() const {
+  return sizes_.tokens == 0 ? kNone : *std::max_element(tokens_, tokens_ + sizes_.tokens);
+}
+
 int32_t FrozenAutomaton::step(int32_t state, int32_t token) const {
   const int32_t* first = edge_token_ + first_edge_[state];
   const int32_t* last = edge_token_ + first_edge_[state + 1];

@@ -49,6 +49,9 @@ class FrozenAutomaton {
   const int32_t* body() const { return tokens_; }
   size_t memory_bytes() const { return sizes_.body_words() * sizeof(int32_t); }
 
+  // The largest id of the document, in linear time; kNone if it is empty.
+  int32_t max_token() const;
+
   // Verifies, in linear time, all that keeps every reader inside the body and every walk finite;
   // returns what is wrong, or an empty string.
   std::string check() const;

@@ -10,6 +10,7 @@
 
 #include "bindings.h"
 #include "frozen_automaton.h"
+#include "guarded.h"
 #include "index_file.h"
 #include "suffix_automaton.h"
 
@@ -21,6 +22,9 @@ using maglio::SuffixAutomaton;
 
 namespace {
 
+using bindings::draft;
+using bindings::getter;
+using bindings::Guarded;
 using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Files may hold, and paths may be, anything: what is not UTF-8 is shown as replacement characters.
@@ -30,32 +34,6 @@ nb::object text(const std::string& s) {
   return nb::steal(decoded);
 }
 
-// Bulk work runs without the GIL, so another Python thread may come in meanwhile: it waits here.
-// The lock is always released before the GIL is taken again.
-template <typename T>
-struct Guarded {
-  template <typename Arg, std::enable_if_t<std::is_constructible<T, const Arg&>::value, int> = 0>
-  explicit Guarded(const Arg& arg) : value(arg) {}
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-
-  template <typename Read>
-  auto read(Read read) const {
-    const std::lock_guard<std::mutex> lock(mutex);
-    return read(value);
-  }
-
-  template <typename Work>
-  auto release_gil(Work work) {
-    const nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> lock(mutex);
-    return work(value);
-  }
-
-  T value;
-  mutable std::mutex mutex;
-};
-
 using Live = Guarded<SuffixAutomaton>;
 using Cursor = Guarded<FrozenCursor>;
 
@@ -64,23 +42,6 @@ struct Frozen {
   std::shared_ptr<const FrozenAutomaton> index;
   std::string fingerprint;
 };
-
-// A getter that reads one member function of a guarded value.
-template <typename T, typename Result>
-auto getter(Result (T::*member)() const) {
-  return [member](const Guarded<T>& self) {
-    return self.read([member](const T& value) { return (value.*member)(); });
-  };
-}
-
-template <typename T>
-nb::typed<nb::list, int> draft(const Guarded<T>& self, size_t limit) {
-  std::vector<int32_t> tokens(limit);
-  tokens.resize(self.read([&](const T& value) { return value.draft(limit, tokens.data()); }));
-  nb::typed<nb::list, int> out;
-  for (const int32_t token : tokens) out.append(token);
-  return out;
-}
 
 Frozen build(const Tokens& tokens) {
   const nb::gil_scoped_release release;
@@ -170,6 +131,9 @@ void bind_frozen(nb::module_& m) {
       .def_prop_ro(
           "fingerprint", [](const Frozen& self) { return text(self.fingerprint); },
           nb::sig("def fingerprint(self) -> str"), "The opened file's; empty if built in memory.")
+      .def_prop_ro(
+          "max_token", [](const Frozen& self) { return self.index->max_token(); },
+          "The largest id of the document; -1 if it is empty.")
       .def_prop_ro("states", [](const Frozen& self) { return self.index->sizes().states; })
       .def_prop_ro("transitions", [](const Frozen& self) { return self.index->sizes().edges; })
       .def_prop_ro(

@@ -5,6 +5,7 @@ NB_MODULE(_core, m) {
   bind_automaton(m);
   bind_gguf(m);
   bind_engine(m);
+  bind_recycling(m);
   bind_text(m);
   bind_sampler(m);
 }

@@ -86,6 +86,10 @@ class FrozenAutomaton:
         """The opened file's; empty if built in memory."""
 
     @property
+    def max_token(self) -> int:
+        """The largest id of the document; -1 if it is empty."""
+
+    @property
     def states(self) -> int: ...
 
     @property
@@ -299,6 +303,48 @@ class Engine:
         """
         Appends tokens to the cache and fills logits with the rows of the last ones.
         """
+
+class Recycling:
+    """Which token followed which, as the latest rows said."""
+
+    def __init__(self, n_vocab: int, *, pair_slots: int) -> None:
+        """
+        ``pair_slots``: size of the table keyed by two tokens, 0 or a power of two.
+        """
+
+    def observe(self, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        The stream goes on with an int32 array of tokens. ``ValueError``, and no change, for an id outside the vocabulary.
+        """
+
+    def observe_rows(self, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], candidates: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Learn that ``candidates[i]``, int32 (k, n) best first, may follow ``tokens[i]``.
+        """
+
+    def draft(self, limit: int) -> list[int]:
+        """
+        At most ``limit`` tokens: the chain of best successors after the stream.
+        """
+
+    def topk_of(self, token: int) -> list[int]:
+        """At most 8 candidates after ``token``, best first."""
+
+    def check(self) -> str:
+        """What is wrong with the tables; empty if nothing."""
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @property
+    def pair_slots(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes reserved."""
+
+    WIDTH: Final[int] = ...
+    """Candidates kept per token."""
 
 class SpecialTokens:
     """Cuts special tokens out of a text, longer ones first."""

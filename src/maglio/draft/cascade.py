@@ -1,0 +1,222 @@
+"""The cascade: conversation, reference documents and recycled logits behind one draft source.
+
+Boundary: follows the stream, keeps account, and mutes. Which member drafts, and how much, is the
+policy's choice; finding a continuation is the indexes' business.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.draft.member import Member
+from maglio.draft.options import IndexOptions
+from maglio.draft.policy import Choice, DraftPolicy, RecordPolicy
+from maglio.draft.recycling import RecyclingTable
+from maglio.draft.source import SourceCounts
+from maglio.draft.suffix import common_prefix, token_array
+from maglio.errors import InvalidArgumentError, OutOfMemoryError
+
+CATCH_UP_TOKENS = 1 << 16
+"""How far back a reference that joins late can match: the stream's last tokens, at least."""
+
+
+class SpeculationIndex:
+    """Drafts from whichever of its sources knows best how the stream goes on.
+
+    The sources are the stream itself (``conversation``), documents (``reference:0`` and on, see
+    :meth:`add_reference`), and the logits of earlier rows (``recycling``). A source whose drafts
+    are seldom accepted is muted for a while; it goes on following the stream, so it is in step
+    when it returns.
+
+    What was accepted is inferred: the common prefix of the last suggestion and the tokens observed
+    next.
+
+    Args:
+        n_vocab: number of token ids.
+        options: constants and policy.
+
+    Raises:
+        InvalidArgumentError: an argument is out of range.
+        OutOfMemoryError: there is no memory for the recycling tables.
+    """
+
+    def __init__(self, n_vocab: int, *, options: IndexOptions | None = None) -> None:
+        self._options = options = options or IndexOptions()
+        self._n_vocab = n_vocab
+        self._table: RecyclingTable | None = None
+        self._recycling: Member | None = None
+        if options.recycling:
+            self._table = RecyclingTable(n_vocab, pair_slots=options.pair_slots)
+            self._recycling = Member("recycling", self._table, self._table.observe, options)
+        self._conversation: Member | None = None
+        if options.conversation:
+            self._conversation = _conversation(options)
+        self._references: list[Member] = []
+        self._policy: DraftPolicy = RecordPolicy(options)
+        self._stream = array("i")  # the end of it, for references that join late
+        self._pending: Choice | None = None
+        self._drafted_by = ""
+
+    @property
+    def topk(self) -> int:
+        """Candidates per row that recycling wants; 0 without it."""
+        return 0 if self._table is None else RecyclingTable.WIDTH
+
+    @property
+    def drafted_by(self) -> str:
+        """Name of the source behind the last suggestion; empty before the first."""
+        return self._drafted_by
+
+    @property
+    def recycling(self) -> RecyclingTable | None:
+        """The recycling tables, to read."""
+        return self._table
+
+    def counts(self) -> Mapping[str, SourceCounts]:
+        """Draft tokens proposed and accepted by source, up to the last :meth:`observe`."""
+        return {member.name: member.counts() for member in self._members()}
+
+    def match_lengths(self) -> Mapping[str, int]:
+        """The match of every source that matches, muted or not."""
+        return {member.name: member.matcher.match_length for member in self._matching()}
+
+    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+        """Propose at most ``limit`` tokens; ``context`` must be what was observed so far."""
+        self._pending = None
+        if limit < 1:
+            return []
+        matching = [member for member in self._matching() if not member.muted]
+        recycling = self._recycling
+        if recycling is not None and recycling.muted:
+            recycling = None
+        choice = self._policy.choose(matching, recycling, limit)
+        if choice is None or not choice.draft:
+            return []
+        self._pending = choice
+        self._drafted_by = choice.member.name
+        return choice.draft
+
+    def observe(self, committed: Sequence[int]) -> None:
+        """Account for the last suggestion, and follow the stream.
+
+        Raises:
+            InvalidArgumentError: an id is not one of the vocabulary; nothing is then learnt.
+        """
+        tokens = token_array(committed)
+        if len(tokens) > 0 and max(committed) >= self._n_vocab:
+            raise InvalidArgumentError(
+                f"token id {max(committed)} is outside the vocabulary of {self._n_vocab}"
+            )
+        for member in self._members():
+            member.observe(tokens)
+        self._remember(tokens)
+        self._policy.learn(committed)
+        if self._pending is not None:
+            member, draft = self._pending
+            member.judge(len(draft), common_prefix(draft, committed))
+            self._pending = None
+
+    def observe_topk(self, tokens: Sequence[int], candidates: npt.NDArray[np.int32]) -> None:
+        """Learn that ``candidates[i]``, best first, may follow ``tokens[i]``.
+
+        Rows of a verify step (``tokens[0]`` is then the last token observed) or of a prompt, in
+        order. Does nothing without recycling.
+
+        Raises:
+            InvalidArgumentError: an id is outside the vocabulary, or the shapes do not fit.
+        """
+        if self._table is not None:
+            self._table.observe_topk(tokens, candidates)
+
+    def truncate_pending(self, n: int) -> None:
+        """Count only the first ``n`` tokens of the last suggestion: the rest was never tried."""
+        tried = max(n, 0)
+        self._policy.forget(tried)
+        if self._pending is not None:
+            member, draft = self._pending
+            self._pending = Choice(member, draft[:tried])
+
+    def add_reference(self, document: Sequence[int] | FrozenAutomaton) -> str:
+        """Draft from a document too; it is matched against the stream so far at once.
+
+        Args:
+            document: token ids of the model's tokenizer, or an index of them.
+
+        Returns:
+            The name of the new source.
+
+        Raises:
+            InvalidArgumentError: the document is empty or too long, or an id is outside the
+                vocabulary; nothing is then added.
+            OutOfMemoryError: there is no memory to index it; nothing is then added.
+        """
+        index = document if isinstance(document, FrozenAutomaton) else frozen(document)
+        if len(index) == 0:
+            raise InvalidArgumentError("the reference is empty; give at least one token")
+        if index.max_token >= self._n_vocab:
+            raise InvalidArgumentError(
+                f"the reference has token id {index.max_token}, outside the vocabulary of "
+                f"{self._n_vocab}; encode it with the tokenizer of the model"
+            )
+        cursor = index.cursor()
+        cursor.advance_many(np.asarray(self._stream, dtype=np.int32))
+        name = f"reference:{len(self._references)}"
+        self._references.append(Member(name, cursor, cursor.advance_many, self._options))
+        return name
+
+    def clear_references(self) -> None:
+        """Drop all documents, their counts, and what is pending of them."""
+        if self._pending is not None and self._pending.member in self._references:
+            self._pending = None
+        self._policy.forget(0)
+        self._references.clear()
+
+    def _matching(self) -> list[Member]:
+        """The members that match the stream, in order of preference."""
+        return [*([self._conversation] if self._conversation else []), *self._references]
+
+    def _members(self) -> list[Member]:
+        return [*self._matching(), *([self._recycling] if self._recycling else [])]
+
+    def _remember(self, tokens: npt.NDArray[np.int32]) -> None:
+        self._stream.frombytes(tokens.tobytes())
+        if len(self._stream) > 2 * CATCH_UP_TOKENS:
+            del self._stream[:-CATCH_UP_TOKENS]
+
+
+def frozen(tokens: Sequence[int]) -> FrozenAutomaton:
+    """Index a document for :meth:`SpeculationIndex.add_reference`.
+
+    Raises:
+        InvalidArgumentError: an id is not one, or the document is too long.
+        OutOfMemoryError: there is no memory to index it.
+    """
+    try:
+        return FrozenAutomaton(token_array(tokens))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"no memory to index a reference of {len(tokens)} tokens (about 150 bytes each while "
+            "it is built); use a shorter one"
+        ) from error
+
+
+def _conversation(options: IndexOptions) -> Member:
+    try:
+        index = SuffixAutomaton(token_cap=options.token_cap)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(str(error)) from None
+
+    def follow(tokens: npt.NDArray[np.int32]) -> None:
+        try:
+            index.extend(tokens)
+        except MemoryError:
+            return  # the index has poisoned itself: it answers 0 from now on
+
+    return Member("conversation", index, follow, options)

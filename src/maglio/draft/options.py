@@ -1,0 +1,66 @@
+"""Every constant of the cascade, in one checked value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from maglio.draft.cost import NATIVE_COST, CostModel
+from maglio.draft.recycling import DEFAULT_PAIR_SLOTS
+from maglio.draft.suffix import DEFAULT_TOKEN_CAP
+from maglio.errors import InvalidArgumentError
+
+PolicyName = Literal["record", "calibrated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOptions:
+    """How drafts are found, chosen and cut.
+
+    Attributes:
+        policy: ``record``: fixed rules; ``calibrated``: learnt acceptance against measured cost.
+        conversation: whether to draft from the stream itself.
+        recycling: whether to draft from recycled logits.
+        pair_slots: size of the recycling table keyed by two tokens; 0 is none.
+        min_match: shortest match, in tokens, worth drafting from.
+        budget_factor: a match of ``n`` tokens is worth ``budget_factor * (1 + n)`` draft tokens
+            under the record policy.
+        max_recycled: most draft tokens from recycling.
+        window: a source is judged by this many of its latest draft tokens.
+        min_acceptance: a full window below this share mutes the source.
+        mute_for: committed tokens that a source stays muted; 0 switches muting off.
+        token_cap: tokens of the stream to index; a full index restarts from its last quarter.
+        cost: what a forward costs, for the calibrated policy.
+
+    Raises:
+        InvalidArgumentError: a field is out of its range.
+    """
+
+    policy: PolicyName = "record"
+    conversation: bool = True
+    recycling: bool = True
+    pair_slots: int = DEFAULT_PAIR_SLOTS
+    min_match: int = 2
+    budget_factor: int = 2
+    max_recycled: int = 8
+    window: int = 64
+    min_acceptance: float = 0.2
+    mute_for: int = 128
+    token_cap: int = DEFAULT_TOKEN_CAP
+    cost: CostModel = field(default=NATIVE_COST)
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(PolicyName):
+            names = " or ".join(get_args(PolicyName))
+            raise InvalidArgumentError(f"policy is {self.policy!r}, must be {names}")
+        for name in ("min_match", "budget_factor", "max_recycled", "window"):
+            _check_count(name, getattr(self, name), 1)
+        _check_count("mute_for", self.mute_for, 0)
+        rate = self.min_acceptance
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
+            raise InvalidArgumentError(f"min_acceptance is {rate!r}, must be from 0 to 1")
+
+
+def _check_count(name: str, value: object, low: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise InvalidArgumentError(f"{name} is {value!r}, must be an integer of at least {low}")
