@@ -29,3 +29,11 @@ class OutOfMemoryError(MaglioError, MemoryError):
 
 class InvalidLogitsError(MaglioError):
     """The engine produced logits that cannot be sampled (NaN)."""
+
+
+class ChatTemplateError(MaglioError):
+    """A model's chat template is broken, hostile, or refuses the messages it was given."""
+
+
+class ConversationFileError(MaglioError):
+    """A saved conversation cannot be read or trusted; the message names the file and why."""
