@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.draft.calibrated import CalibratedPolicy
 from maglio.draft.member import Member
 from maglio.draft.options import IndexOptions
 from maglio.draft.policy import Choice, DraftPolicy, RecordPolicy
@@ -57,7 +58,7 @@ class SpeculationIndex:
         if options.conversation:
             self._conversation = _conversation(options)
         self._references: list[Member] = []
-        self._policy: DraftPolicy = RecordPolicy(options)
+        self._policy = _policy(options)
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
         self._drafted_by = ""
@@ -205,6 +206,10 @@ def frozen(tokens: Sequence[int]) -> FrozenAutomaton:
             f"no memory to index a reference of {len(tokens)} tokens (about 150 bytes each while "
             "it is built); use a shorter one"
         ) from error
+
+
+def _policy(options: IndexOptions) -> DraftPolicy:
+    return CalibratedPolicy(options) if options.policy == "calibrated" else RecordPolicy(options)
 
 
 def _conversation(options: IndexOptions) -> Member:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from maglio.draft.calibration import Calibration
 from maglio.draft.options import IndexOptions
 from maglio.draft.source import SourceCounts
 
@@ -27,7 +28,7 @@ class Matcher(Protocol):
 
 
 class Member:
-    """A matcher with its name, its counts, and the window that can mute it.
+    """A matcher with its name, its counts, its calibration, and the window that can mute it.
 
     Args:
         name: as reported to users, such as ``reference:0``.
@@ -43,6 +44,7 @@ class Member:
         "_mute_left",
         "_options",
         "_window",
+        "calibration",
         "draft",
         "matcher",
         "name",
@@ -58,6 +60,7 @@ class Member:
         self.name = name
         self.matcher = matcher
         self.draft = matcher.draft
+        self.calibration = Calibration(self.kind)
         self._follow = follow
         self._options = options
         self._window: deque[bool] = deque(maxlen=options.window)
@@ -92,9 +95,11 @@ class Member:
         """
         self._drafted += drafted
         self._accepted += accepted
-        window, options = self._window, self._options
-        window.extend(index < accepted for index in range(drafted))
-        full = len(window) == options.window
-        if full and sum(window) < options.min_acceptance * options.window and options.mute_for:
+        options = self._options
+        if not options.mutes:
+            return
+        self._window.extend(index < accepted for index in range(drafted))
+        full = len(self._window) == options.window
+        if full and sum(self._window) < options.min_acceptance * options.window:
             self._mute_left = options.mute_for
-            window.clear()
+            self._window.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from maglio.draft.cost import NATIVE_COST, CostModel
@@ -28,9 +28,12 @@ class IndexOptions:
         max_recycled: most draft tokens from recycling.
         window: a source is judged by this many of its latest draft tokens.
         min_acceptance: a full window below this share mutes the source.
-        mute_for: committed tokens that a source stays muted; 0 switches muting off.
+        mute_for: committed tokens that a source stays muted; 0 switches muting off. Only the
+            record policy mutes: the calibrated one drafts nothing where nothing is accepted.
         token_cap: tokens of the stream to index; a full index restarts from its last quarter.
         cost: what a forward costs, for the calibrated policy.
+        margin: the calibrated policy drafts when it expects this share more than a plain step
+            gives for the same time.
 
     Raises:
         InvalidArgumentError: a field is out of its range.
@@ -47,7 +50,8 @@ class IndexOptions:
     min_acceptance: float = 0.2
     mute_for: int = 128
     token_cap: int = DEFAULT_TOKEN_CAP
-    cost: CostModel = field(default=NATIVE_COST)
+    cost: CostModel = NATIVE_COST
+    margin: float = 0.05
 
     def __post_init__(self) -> None:
         if self.policy not in get_args(PolicyName):
@@ -56,11 +60,20 @@ class IndexOptions:
         for name in ("min_match", "budget_factor", "max_recycled", "window"):
             _check_count(name, getattr(self, name), 1)
         _check_count("mute_for", self.mute_for, 0)
-        rate = self.min_acceptance
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
-            raise InvalidArgumentError(f"min_acceptance is {rate!r}, must be from 0 to 1")
+        _check_share("min_acceptance", self.min_acceptance)
+        _check_share("margin", self.margin)
+
+    @property
+    def mutes(self) -> bool:
+        """Whether sources are muted at all."""
+        return self.policy == "record" and self.mute_for > 0
 
 
 def _check_count(name: str, value: object, low: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise InvalidArgumentError(f"{name} is {value!r}, must be an integer of at least {low}")
+
+
+def _check_share(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} is {value!r}, must be a number from 0 to 1")
