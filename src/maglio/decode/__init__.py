@@ -3,7 +3,7 @@
 from maglio.decode.decoder import DecodeOptions, FinishReason, SpeculativeDecoder
 from maglio.decode.params import SamplingParams
 from maglio.decode.sampler import Sampler
-from maglio.decode.stats import GenerationStats
+from maglio.decode.stats import GenerationStats, total
 from maglio.decode.token import Token
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "SamplingParams",
     "SpeculativeDecoder",
     "Token",
+    "total",
 ]

@@ -7,7 +7,7 @@ policy's choice; finding a continuation is the indexes' business.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ class SpeculationIndex:
         if options.conversation:
             self._conversation = _conversation(options)
         self._references: list[Member] = []
+        self._documents: list[FrozenAutomaton] = []  # of the references, in their order
         self._policy = _policy(options)
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
@@ -142,6 +143,27 @@ class SpeculationIndex:
             member, draft = self._pending
             self._pending = Choice(member, draft[:tried])
 
+    def rewind(self, kept: Sequence[int]) -> None:
+        """The stream is now ``kept``: follow that one instead.
+
+        The counts stay, and what verified rows have taught about the model.
+        """
+        tokens = token_array(kept)
+        self.truncate_pending(0)
+        self._pending = None
+        if self._conversation is not None:
+            self._conversation.replace(*_live_index(self._options))
+            self._conversation.follow(tokens)
+        for member, document in zip(self._references, self._documents, strict=True):
+            cursor = document.cursor()
+            member.replace(cursor, cursor.advance_many)
+            member.follow(tokens)
+        if self._table is not None:
+            self._table.restart()
+            self._table.observe(tokens[-2:])
+        self._stream = array("i")
+        self._remember(tokens)
+
     def add_reference(self, document: Sequence[int] | FrozenAutomaton) -> str:
         """Draft from a document too; it is matched against the stream so far at once.
 
@@ -167,6 +189,7 @@ class SpeculationIndex:
         cursor = index.cursor()
         cursor.advance_many(np.asarray(self._stream, dtype=np.int32))
         name = f"reference:{len(self._references)}"
+        self._documents.append(index)
         self._references.append(Member(name, cursor, cursor.advance_many, self._options))
         return name
 
@@ -176,6 +199,7 @@ class SpeculationIndex:
             self._pending = None
         self._policy.forget(0)
         self._references.clear()
+        self._documents.clear()
 
     def _matching(self) -> list[Member]:
         """The members that match the stream, in order of preference."""
@@ -213,6 +237,14 @@ def _policy(options: IndexOptions) -> DraftPolicy:
 
 
 def _conversation(options: IndexOptions) -> Member:
+    index, follow = _live_index(options)
+    return Member("conversation", index, follow, options)
+
+
+def _live_index(
+    options: IndexOptions,
+) -> tuple[SuffixAutomaton, Callable[[npt.NDArray[np.int32]], None]]:
+    """Make an empty index of the stream, and what extends it."""
     try:
         index = SuffixAutomaton(token_cap=options.token_cap)
     except (ValueError, TypeError) as error:
@@ -224,4 +256,4 @@ def _conversation(options: IndexOptions) -> Member:
         except MemoryError:
             return  # the index has poisoned itself: it answers 0 from now on
 
-    return Member("conversation", index, follow, options)
+    return index, follow
