@@ -11,6 +11,7 @@
 
 #include "kv_cache.h"
 #include "model.h"
+#include "row_pool.h"
 #include "thread_pool.h"
 
 namespace maglio {
@@ -24,6 +25,8 @@ class Engine {
   const Model& model() const { return *model_; }
   const char* isa() const { return kernels_.isa; }
   int threads() const { return pool_.size(); }
+  // Where callers may get memory for logits.
+  const std::shared_ptr<RowPool>& rows() const { return rows_; }
 
   // Most rows of one forward; longer inputs are the caller's to cut.
   static constexpr int kMaxRows = 128;
@@ -42,6 +45,7 @@ class Engine {
   const Kernels& kernels_;
   ThreadPool pool_;
   std::unique_ptr<Scratch> scratch_;
+  std::shared_ptr<RowPool> rows_ = std::make_shared<RowPool>();
   std::mutex mutex_;
 };
 

@@ -19,11 +19,12 @@ using maglio::KvCache;
 using maglio::Matrix;
 using maglio::Model;
 using maglio::ModelSpec;
+using maglio::RowPool;
 
 namespace {
 
 using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Logits = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Order = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
@@ -42,13 +43,30 @@ Row matrix_row(const Matrix& matrix, int row) {
   return copy_row(values);
 }
 
-void forward(Engine& engine, KvCache& cache, const Tokens& tokens, const Logits& logits) {
-  if (logits.shape(1) != static_cast<size_t>(engine.model().spec.n_vocab)) {
-    throw std::invalid_argument("logits must be (rows, vocab)");
+// A matrix whose memory goes back to the engine's pool when Python drops it.
+Logits borrow_rows(const std::shared_ptr<RowPool>& pool, size_t rows, size_t cols) {
+  struct Loan {
+    std::shared_ptr<RowPool> pool;
+    RowPool::Buffer buffer;
+  };
+  auto loan = std::make_unique<Loan>(Loan{pool, pool->take(rows * cols)});
+  float* data = loan->buffer.data.get();
+  nb::capsule owner(loan.release(), [](void* p) noexcept {
+    std::unique_ptr<Loan> ended(static_cast<Loan*>(p));
+    ended->pool->give_back(std::move(ended->buffer));
+  });
+  return Logits(data, {rows, cols}, owner);
+}
+
+Logits forward(Engine& engine, KvCache& cache, const Tokens& tokens, int n_logits) {
+  if (n_logits < 0 || static_cast<size_t>(n_logits) > tokens.shape(0)) {
+    throw std::invalid_argument("n_logits must be from 0 to the number of tokens");
   }
+  Logits logits = borrow_rows(engine.rows(), static_cast<size_t>(n_logits),
+                              static_cast<size_t>(engine.model().spec.n_vocab));
   nb::gil_scoped_release release;
-  engine.forward(cache, tokens.data(), static_cast<int>(tokens.shape(0)),
-                 static_cast<int>(logits.shape(0)), logits.data());
+  engine.forward(cache, tokens.data(), static_cast<int>(tokens.shape(0)), n_logits, logits.data());
+  return logits;
 }
 
 std::vector<std::string> isa_names() {
@@ -141,6 +159,6 @@ void bind_engine(nb::module_& m) {
       .def_ro_static("MAX_ROWS", &Engine::kMaxRows)
       .def_prop_ro("isa", &Engine::isa)
       .def_prop_ro("threads", &Engine::threads)
-      .def("forward", &forward, "cache"_a, "tokens"_a, "logits"_a,
-           "Appends tokens to the cache and fills logits with the rows of the last ones.");
+      .def("forward", &forward, "cache"_a, "tokens"_a, "n_logits"_a,
+           "Appends tokens to the cache and returns the rows of the last n_logits of them.");
 }

@@ -299,9 +299,9 @@ class Engine:
     @property
     def threads(self) -> int: ...
 
-    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_logits: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]:
         """
-        Appends tokens to the cache and fills logits with the rows of the last ones.
+        Appends tokens to the cache and returns the rows of the last n_logits of them.
         """
 
 class Recycling:

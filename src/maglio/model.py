@@ -8,11 +8,14 @@ from pathlib import Path
 
 from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
+from maglio.draft.cascade import SpeculationIndex
+from maglio.draft.cost import NATIVE_COST, CostModel
+from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
-from maglio.draft.suffix import ConversationSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
+from maglio.references import Reference, index_reference
 from maglio.text import Tokenizer
 from maglio.text.tokenizer import from_metadata
 
@@ -20,24 +23,62 @@ Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
 
 
+DEFAULT_POLICY: PolicyName = "record"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
     """How drafting works. It changes speed, never output.
 
     Attributes:
+        policy: ``record``: fixed rules; ``calibrated``: learnt acceptance against ``cost``.
         max_draft: most draft tokens per verify step.
-        min_draft: shorter drafts are not verified.
+        min_draft: shorter drafts are not verified; by default 2, and 1 under the calibrated
+            policy, which knows itself when a draft of one token pays.
         min_match: shortest repetition, in tokens, worth drafting from.
+        recycling: whether to draft from recycled logits where nothing repeats.
+        window: under the record policy, a source is judged by this many of its latest draft
+            tokens,
+        min_acceptance: is muted when a smaller share of them was accepted,
+        mute_for: and returns after this many generated tokens; 0 switches muting off.
+        cost: what a forward costs by its rows, for the calibrated policy.
         source: a proposer of your own, used instead of the built-in ones.
+
+    Raises:
+        InvalidArgumentError: a field is out of its range.
     """
 
+    policy: PolicyName = DEFAULT_POLICY
     max_draft: int = 16
-    min_draft: int = 2
+    min_draft: int | None = None
     min_match: int = 2
+    recycling: bool = True
+    window: int = 64
+    min_acceptance: float = 0.2
+    mute_for: int = 128
+    cost: CostModel = NATIVE_COST
     source: DraftSource | None = None
 
-    def _source(self) -> DraftSource:
-        return self.source or ConversationSource(min_match=self.min_match)
+    def __post_init__(self) -> None:
+        self._decode_options()
+        self._index_options()
+
+    def _decode_options(self) -> DecodeOptions:
+        min_draft = self.min_draft
+        if min_draft is None:
+            min_draft = 1 if self.policy == "calibrated" else min(2, self.max_draft)
+        return DecodeOptions(max_draft=self.max_draft, min_draft=min_draft)
+
+    def _index_options(self) -> IndexOptions:
+        return IndexOptions(
+            policy=self.policy,
+            recycling=self.recycling,
+            min_match=self.min_match,
+            window=self.window,
+            min_acceptance=self.min_acceptance,
+            mute_for=self.mute_for,
+            cost=self.cost,
+        )
 
 
 def load(
@@ -87,6 +128,7 @@ class Model:
         max_tokens: int = 128,
         sampling: SamplingParams | None = None,
         speculation: bool | Speculation = True,
+        references: Sequence[Reference] = (),
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
         on_prefill: Callable[[int, int], None] | None = None,
@@ -100,12 +142,15 @@ class Model:
             max_tokens: most tokens to generate; the context's end may come first.
             sampling: how tokens are chosen; greedily when ``None``.
             speculation: whether, or how, to draft. The tokens are the same either way.
+            references: documents that the model may quote, to draft from: texts, token ids of
+                this model's tokenizer, or indexes of such ids. Unused without speculation.
             stop: the generation ends before the first of these texts.
             stop_tokens: ids that end the generation, besides the model's own.
             on_prefill: called with (tokens done, tokens in all) while a prompt is read.
 
         Raises:
             InvalidArgumentError: an argument can never work, such as an empty prompt.
+            OutOfMemoryError: a reference is too large to index.
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
@@ -114,7 +159,7 @@ class Model:
             report = on_prefill
             session.on_prefill = lambda done: report(done, len(ids))
         sampler = Sampler(sampling or SamplingParams(), n_vocab=self.engine.n_vocab)
-        options, source = _drafting(speculation)
+        options, source = self._drafting(speculation, references)
         decoder = SpeculativeDecoder(session, sampler, source, options=options)
         return Stream(
             decoder,
@@ -132,6 +177,7 @@ class Model:
         max_tokens: int = 128,
         sampling: SamplingParams | None = None,
         speculation: bool | Speculation = True,
+        references: Sequence[Reference] = (),
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
     ) -> Generation:
@@ -141,9 +187,33 @@ class Model:
             max_tokens=max_tokens,
             sampling=sampling,
             speculation=speculation,
+            references=references,
             stop=stop,
             stop_tokens=stop_tokens,
         ).result()
+
+    def _drafting(
+        self, speculation: bool | Speculation, references: Sequence[Reference]
+    ) -> tuple[DecodeOptions | None, DraftSource | None]:
+        if speculation is False:
+            return None, None
+        how = Speculation() if speculation is True else speculation
+        if not isinstance(how, Speculation):
+            raise InvalidArgumentError(
+                f"speculation must be True, False or a Speculation, not {speculation!r}"
+            )
+        documents = [references] if isinstance(references, str) else references
+        if how.source is not None:
+            if len(documents) > 0:
+                raise InvalidArgumentError(
+                    "references are drafted from by the built-in source; give either references "
+                    "or a source of your own"
+                )
+            return how._decode_options(), how.source
+        index = SpeculationIndex(self.engine.n_vocab, options=how._index_options())
+        for document in documents:
+            index.add_reference(index_reference(document, self.tokenizer))
+        return how._decode_options(), index
 
     def _encode(self, prompt: Prompt) -> Sequence[int]:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
@@ -152,17 +222,6 @@ class Model:
                 "the prompt is empty; give at least one token for the model to continue"
             )
         return ids
-
-
-def _drafting(speculation: bool | Speculation) -> tuple[DecodeOptions | None, DraftSource | None]:
-    if speculation is False:
-        return None, None
-    how = Speculation() if speculation is True else speculation
-    if not isinstance(how, Speculation):
-        raise InvalidArgumentError(
-            f"speculation must be True, False or a Speculation, not {speculation!r}"
-        )
-    return DecodeOptions(max_draft=how.max_draft, min_draft=how.min_draft), how._source()
 
 
 def _texts(stop: Sequence[str]) -> Sequence[str]:

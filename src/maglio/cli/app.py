@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import generate, tokenize
+from maglio.cli import generate, index, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.command("generate")(generate.generate)
 app.command("tokenize")(tokenize.tokenize)
+app.add_typer(index.app, name="index")
 
 
 def _print_version(wanted: bool) -> None:

@@ -20,8 +20,11 @@ from maglio.cli.terminal import (
     summary,
     wants_color,
 )
+from maglio.draft.options import PolicyName
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
+from maglio.model import DEFAULT_POLICY
+from maglio.references import read_reference
 
 _SAMPLING = "Sampling"
 _DRAFTING = "Speculation"
@@ -93,6 +96,21 @@ def generate(
         int,
         typer.Option("--max-draft", help="Most draft tokens per step.", rich_help_panel=_DRAFTING),
     ] = 16,
+    policy: Annotated[
+        PolicyName,
+        typer.Option("--policy", help="How drafts are cut.", rich_help_panel=_DRAFTING),
+    ] = DEFAULT_POLICY,
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reference",
+            "--spec-ref",
+            help="Draft from this too: a text file, a folder of them, or an index file "
+            "(*.maglio). Repeatable.",
+            rich_help_panel=_DRAFTING,
+            show_default=False,
+        ),
+    ] = None,
     color: Annotated[
         Color,
         typer.Option("--color", help="Colour tokens by source.", rich_help_panel=_OUTPUT),
@@ -122,7 +140,8 @@ def generate(
             penalty_last_n=penalty_last_n,
             seed=seed,
         ),
-        speculation=maglio.Speculation(max_draft=max_draft) if spec else False,
+        speculation=maglio.Speculation(max_draft=max_draft, policy=policy) if spec else False,
+        references=[read_reference(path, loaded.tokenizer) for path in reference or ()],
         stop=stop or (),
         on_prefill=PrefillProgress(),
     )

@@ -70,9 +70,22 @@ def summary(stats: GenerationStats) -> str:
     if stats.drafted:
         parts.append(
             f"accepted {stats.accepted}/{stats.drafted} ({100 * stats.acceptance_rate:.0f}%)"
+            + _by_source(stats)
         )
     parts.append(f"{stats.tokens_per_step:.2f} tokens/step")
     return " | ".join(parts)
+
+
+def _by_source(stats: GenerationStats) -> str:
+    """What each source contributed, when several did or could: one alone is the sum already."""
+    if len(stats.sources) < 2:
+        return ""
+    shown = [
+        f"{name} {counts.accepted}/{counts.drafted}{' muted' if counts.muted else ''}"
+        for name, counts in stats.sources.items()
+        if counts.drafted or counts.muted
+    ]
+    return f": {', '.join(shown)}"
 
 
 def details(stats: GenerationStats) -> str:

@@ -164,7 +164,9 @@ class SpeculationIndex:
         self._stream = array("i")
         self._remember(tokens)
 
-    def add_reference(self, document: Sequence[int] | FrozenAutomaton) -> str:
+    def add_reference(
+        self, document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+    ) -> str:
         """Draft from a document too; it is matched against the stream so far at once.
 
         Args:
@@ -214,7 +216,7 @@ class SpeculationIndex:
             del self._stream[:-CATCH_UP_TOKENS]
 
 
-def frozen(tokens: Sequence[int]) -> FrozenAutomaton:
+def frozen(tokens: Sequence[int] | npt.NDArray[np.integer]) -> FrozenAutomaton:
     """Index a document for :meth:`SpeculationIndex.add_reference`.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -31,9 +31,19 @@ class CostCurve:
     """
 
     points: tuple[tuple[int, float], ...]
+    _costs: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, points: Iterable[tuple[int, float]]) -> None:
         object.__setattr__(self, "points", tuple((rows, float(cost)) for rows, cost in points))
+        self._check()
+        costs = (self._interpolated(rows) for rows in range(self.points[-1][0] + 1))
+        object.__setattr__(self, "_costs", tuple(costs))
+
+    def cost(self, rows: int) -> float:
+        """Cost of a forward of ``rows`` rows, in plain steps, at least 1."""
+        return self._costs[rows] if rows < len(self._costs) else self._interpolated(rows)
+
+    def _check(self) -> None:
         rows = [r for r, _ in self.points]
         if len(rows) < 2 or rows[0] != 1 or any(a >= b for a, b in pairwise(rows)):
             raise InvalidArgumentError(
@@ -46,8 +56,7 @@ class CostCurve:
                 "step"
             )
 
-    def cost(self, rows: int) -> float:
-        """Cost of a forward of ``rows`` rows, in plain steps, at least 1."""
+    def _interpolated(self, rows: int) -> float:
         at = min(max(bisect_left(self.points, (rows,)), 1), len(self.points) - 1)
         (r0, c0), (r1, c1) = self.points[at - 1], self.points[at]
         return max(1.0, c0 + (c1 - c0) * (rows - r0) / (r1 - r0))

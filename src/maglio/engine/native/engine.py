@@ -140,26 +140,25 @@ class NativeSession:
         tokens done. An exception in between (Ctrl-C too) leaves whole chunks in the cache.
         """
         ids = self._checked(tokens)
-        row = np.empty((1, self._n_vocab), dtype=np.float32)
-        nothing = np.empty((0, self._n_vocab), dtype=np.float32)
         step = _core.Engine.MAX_ROWS
         for start in range(0, len(ids), step):
             chunk = ids[start : start + step]
             is_last = start + step >= len(ids)
-            self._core.forward(self._cache, chunk, row if is_last else nothing)
+            rows: Logits = self._core.forward(self._cache, chunk, int(is_last))
             if self.on_prefill is not None:
                 self.on_prefill(start + len(chunk))
-        last: Logits = row[0]
+        last: Logits = rows[0]
         return last
 
     def forward(self, tokens: Tokens) -> Logits:
         """Append ``tokens`` and return one row each, float32 ``(len(tokens), vocab)``."""
         ids = self._checked(tokens)
-        rows = np.empty((len(ids), self._n_vocab), dtype=np.float32)
         step = _core.Engine.MAX_ROWS
-        for start in range(0, len(ids), step):
-            self._core.forward(self._cache, ids[start : start + step], rows[start : start + step])
-        return rows
+        parts = [
+            self._core.forward(self._cache, chunk, len(chunk))
+            for chunk in (ids[start : start + step] for start in range(0, len(ids), step))
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` positions and forget the rest."""

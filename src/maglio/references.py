@@ -1,0 +1,155 @@
+"""Reference documents as people have them: text, files, folders, index files.
+
+Joins the tokenizer and the index of :mod:`maglio.draft`; knows no model and no generation.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from maglio.draft.cascade import frozen
+from maglio.draft.suffix import FrozenAutomaton
+from maglio.engine.native.machine import available_memory
+from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.text import Tokenizer
+
+Reference = str | Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+"""Text, encoded with the model's tokenizer; ids of that tokenizer; or an index of such ids."""
+
+INDEX_SUFFIX = ".maglio"
+"""Files named so are index files; others are text."""
+
+MAX_FILES = 10_000
+MAX_BYTES = 1 << 28
+_BYTES_PER_TOKEN = 160  # while an index is built
+_PROBE = 8192  # bytes looked at to tell text from other data
+
+Progress = Callable[[int, int, Path], None]
+"""Called with (files done, files in all, the next file)."""
+
+
+def index_reference(reference: Reference, tokenizer: Tokenizer) -> FrozenAutomaton:
+    """Index a reference given in the program; an index is returned as it is.
+
+    Raises:
+        InvalidArgumentError: it is empty, too long, or no reference at all.
+        OutOfMemoryError: the index does not fit in memory.
+    """
+    if isinstance(reference, FrozenAutomaton):
+        return reference
+    if isinstance(reference, bytes) or not isinstance(reference, (str, Sequence, np.ndarray)):
+        raise InvalidArgumentError(
+            f"a reference is {reference!r:.80}, must be text, token ids, or a FrozenAutomaton"
+        )
+    if isinstance(reference, str):
+        return _index(tokenizer.encode(reference, add_special=False), "the reference")
+    return _index(reference, "the reference")
+
+
+def read_reference(path: Path, tokenizer: Tokenizer) -> FrozenAutomaton:
+    """Open an index file, or index a text file or all text files of a folder.
+
+    Raises:
+        IndexFileError: an index file is damaged, or another tokenizer made it.
+        InvalidArgumentError: nothing can be read, or there is no text in it.
+        OutOfMemoryError: the index does not fit in memory.
+    """
+    if path.suffix == INDEX_SUFFIX and path.is_file():
+        return FrozenAutomaton.open(path, tokenizer.fingerprint)
+    return index_files([path], tokenizer)
+
+
+def index_files(
+    paths: Iterable[Path], tokenizer: Tokenizer, *, progress: Progress | None = None
+) -> FrozenAutomaton:
+    """Index text files, one after the other; folders stand for the text files in them.
+
+    A named file must be text; in folders, other files are passed over, and so is what is hidden.
+    The files of a folder come in the order of their paths. Files are joined by the token that ends
+    a text, if the tokenizer has one.
+
+    Raises:
+        InvalidArgumentError: a path cannot be read, is no text, or there are no or too many files.
+        OutOfMemoryError: the index does not fit in memory.
+    """
+    files = _text_files(paths)
+    ids = array("i")
+    separator = [] if tokenizer.eos_id is None else [tokenizer.eos_id]
+    for number, file in enumerate(files):
+        if progress is not None:
+            progress(number, len(files), file)
+        if number > 0:
+            ids.extend(separator)
+        ids.extend(tokenizer.encode(_read(file), add_special=False))
+    what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    return _index(np.asarray(ids, dtype=np.int32), what)
+
+
+def _index(tokens: Sequence[int] | npt.NDArray[np.integer], what: str) -> FrozenAutomaton:
+    if len(tokens) == 0:
+        raise InvalidArgumentError(f"{what} has no tokens, so there is nothing to draft from")
+    needed, available = len(tokens) * _BYTES_PER_TOKEN, available_memory()
+    if available is not None and needed > available:
+        raise OutOfMemoryError(
+            f"indexing {what} of {len(tokens):,} tokens needs about {needed / 1e6:,.0f} MB, and "
+            f"{available / 1e6:,.0f} MB are available; use less text"
+        )
+    return frozen(tokens)
+
+
+def _text_files(paths: Iterable[Path]) -> list[Path]:
+    files: list[Path] = []
+    size = 0
+    for path in paths:
+        found = [f for f in _walk(path) if _is_text(f)] if path.is_dir() else [path]
+        if not found:
+            raise InvalidArgumentError(f"{path} has no text files in it")
+        files += found
+        size += sum(_size(file) for file in found)
+        if len(files) > MAX_FILES or size > MAX_BYTES:
+            raise InvalidArgumentError(
+                f"{path} makes {len(files):,} files of {size / 1e6:,.0f} MB in all; at most "
+                f"{MAX_FILES:,} files and {MAX_BYTES / 1e6:,.0f} MB can be one reference"
+            )
+    if not files:
+        raise InvalidArgumentError("no files were given to index")
+    return files
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        visible = sorted(name for name in names if not name.startswith("."))
+        yield from (file for name in visible if (file := Path(parent, name)).is_file())
+
+
+def _is_text(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(_PROBE)
+    except OSError:
+        return False
+    return len(start) > 0 and b"\0" not in start
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _read(file: Path) -> bytes:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+    if b"\0" in data[:_PROBE]:
+        raise InvalidArgumentError(f"{file} is no text file (it has zero bytes)")
+    return data
