@@ -3,10 +3,11 @@
 namespace maglio {
 namespace {
 
-std::string check_dimension(const char* name, int value, int multiple, int maximum) {
+std::string check_dimension(const char* name, int64_t value, int multiple, int maximum) {
   if (value > 0 && value <= maximum && value % multiple == 0) return "";
-  return std::string(name) + " is " + std::to_string(value) + "; a multiple of " +
-         std::to_string(multiple) + " up to " + std::to_string(maximum) + " is supported";
+  const std::string what = multiple > 1 ? "multiples of " + std::to_string(multiple) : "values";
+  return std::string(name) + " is " + std::to_string(value) + "; " + what + " up to " +
+         std::to_string(maximum) + " are supported";
 }
 
 std::string check_matrix(const char* name, const Matrix& m, int rows, int cols) {
@@ -65,23 +66,31 @@ size_t Model::weight_bytes() const {
   return bytes;
 }
 
+std::string ModelSpec::check() const {
+  constexpr int kMaxDimension = 1 << 20, kMaxLayers = 4096;
+  const int64_t q_dim = static_cast<int64_t>(n_head) * head_dim;
+  return first_of({
+      check_dimension("the number of layers", n_layer, 1, kMaxLayers),
+      check_dimension("the vocabulary", n_vocab, 1, kMaxDimension),
+      check_dimension("the embedding length", n_embd, 32, kMaxDimension),
+      check_dimension("the feed-forward length", n_ff, 32, kMaxDimension),
+      check_dimension("the head dimension", head_dim, 16, kMaxHeadDim),
+      check_dimension("the width of all query heads", q_dim, 32, kMaxDimension),
+      check_dimension("the number of key/value heads", n_kv_head, 1, kMaxDimension),
+      check_dimension("the number of query heads", n_head, n_kv_head > 0 ? n_kv_head : 1,
+                      kMaxDimension),
+  });
+}
+
 std::string Model::check() const {
   const ModelSpec& s = spec;
-  constexpr int kMaxDimension = 1 << 20;
   std::string complaint = first_of({
-      check_dimension("the embedding length", s.n_embd, 32, kMaxDimension),
-      check_dimension("the feed-forward length", s.n_ff, 32, kMaxDimension),
-      check_dimension("the head dimension", s.head_dim, 16, kMaxHeadDim),
-      check_dimension("the width of all query heads", s.n_head * s.head_dim, 32, kMaxDimension),
-      check_dimension("the number of query heads", s.n_head, s.n_kv_head > 0 ? s.n_kv_head : 1,
-                      kMaxDimension),
+      s.check(),
       check_vector("the output norm", output_norm, s.n_embd, false),
       check_matrix("the embedding", embedding, s.n_vocab, s.n_embd),
   });
   if (!complaint.empty()) return complaint;
-  if (s.n_kv_head <= 0) return "the number of key/value heads is not positive";
-  if (layers.empty() || layers.size() != static_cast<size_t>(s.n_layer))
-    return "a layer is missing";
+  if (layers.size() != static_cast<size_t>(s.n_layer)) return "a layer is missing";
   if (!head.empty()) {
     complaint = check_matrix("the output head", head, s.n_vocab, s.n_embd);
     if (!complaint.empty()) return complaint;

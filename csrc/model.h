@@ -25,6 +25,9 @@ struct ModelSpec {
   float attention_scale = 0;
   float embedding_scale = 1;
   GateActivation activation = GateActivation::kSilu;
+
+  // Says which dimension the kernels cannot do, or returns an empty string.
+  std::string check() const;
 };
 
 // Rotation frequencies of a kind of layer: angle = position * inverse_frequency[i].
@@ -54,8 +57,8 @@ struct Model {
   const Matrix& output_head() const { return head.empty() ? embedding : head; }
   size_t weight_bytes() const;
 
-  // Says what is wrong (a dimension the kernels cannot do, a weight of the wrong size or missing),
-  // or returns an empty string.
+  // Says what is wrong (with the spec, or a weight of the wrong size or missing), or returns an
+  // empty string.
   std::string check() const;
 };
 

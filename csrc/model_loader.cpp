@@ -78,24 +78,33 @@ std::vector<float>& vector_role(Model& model, int layer, const std::string& role
   throw std::invalid_argument("no vector has the role '" + role + "'");
 }
 
-Matrix& matrix_role(Model& model, int layer, const std::string& role) {
-  if (layer < 0 && role == "embedding") return model.embedding;
-  if (layer < 0 && role == "head") return model.head;
+// A place for a weight, and the shape it has to have there.
+struct MatrixRole {
+  Matrix& matrix;
+  int rows, cols;
+};
+
+MatrixRole matrix_role(Model& model, int layer, const std::string& role) {
+  const ModelSpec& s = model.spec;
+  if (layer < 0 && role == "embedding") return {model.embedding, s.n_vocab, s.n_embd};
+  if (layer < 0 && role == "head") return {model.head, s.n_vocab, s.n_embd};
   Layer& l = layer_at(model, layer);
-  if (role == "query") return l.query;
-  if (role == "key") return l.key;
-  if (role == "value") return l.value;
-  if (role == "output") return l.output;
-  if (role == "gate") return l.gate;
-  if (role == "up") return l.up;
-  if (role == "down") return l.down;
+  const int q_dim = s.n_head * s.head_dim, kv_dim = s.n_kv_head * s.head_dim;
+  if (role == "query") return {l.query, q_dim, s.n_embd};
+  if (role == "key") return {l.key, kv_dim, s.n_embd};
+  if (role == "value") return {l.value, kv_dim, s.n_embd};
+  if (role == "output") return {l.output, s.n_embd, q_dim};
+  if (role == "gate") return {l.gate, s.n_ff, s.n_embd};
+  if (role == "up") return {l.up, s.n_ff, s.n_embd};
+  if (role == "down") return {l.down, s.n_embd, s.n_ff};
   throw std::invalid_argument("no matrix has the role '" + role + "'");
 }
 
 }  // namespace
 
 std::shared_ptr<Model> make_model(const ModelSpec& spec) {
-  if (spec.n_layer < 0) throw std::invalid_argument("a negative number of layers");
+  const std::string complaint = spec.check();
+  if (!complaint.empty()) throw std::invalid_argument(complaint);
   auto model = std::make_shared<Model>();
   model->spec = spec;
   model->layers.resize(static_cast<size_t>(spec.n_layer));
@@ -114,7 +123,16 @@ void load_vector(Model& model, const GgufFile& file, const std::string& tensor, 
 
 void load_weight(Model& model, const GgufFile& file, const std::string& tensor, int layer,
                  const std::string& role, const std::vector<int32_t>& order, int threads) {
-  matrix_role(model, layer, role) = load_matrix(file, tensor, order, threads);
+  const MatrixRole target = matrix_role(model, layer, role);
+  uint64_t rows, cols;
+  check_shape(find(file, tensor), rows, cols);
+  // Before room is made for it: padding could make a misshapen tensor many times larger.
+  if (rows != static_cast<uint64_t>(target.rows) || cols != static_cast<uint64_t>(target.cols)) {
+    throw GgufError("tensor '" + tensor + "' is " + std::to_string(rows) + " x " +
+                    std::to_string(cols) + ", expected " + std::to_string(target.rows) + " x " +
+                    std::to_string(target.cols));
+  }
+  target.matrix = load_matrix(file, tensor, order, threads);
 }
 
 Matrix load_matrix(const GgufFile& file, const std::string& name, const std::vector<int32_t>& order,

@@ -11,7 +11,7 @@
 
 namespace maglio {
 
-// A model with empty layers. Throws std::invalid_argument on a negative layer count.
+// A model with empty layers. Throws std::invalid_argument when `spec` does not pass its check().
 std::shared_ptr<Model> make_model(const ModelSpec& spec);
 
 void set_attention_kind(Model& model, int layer, int window, int rope);

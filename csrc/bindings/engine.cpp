@@ -104,7 +104,8 @@ void bind_engine(nb::module_& m) {
       .def_rw("norm_eps", &ModelSpec::norm_eps)
       .def_rw("attention_scale", &ModelSpec::attention_scale)
       .def_rw("embedding_scale", &ModelSpec::embedding_scale)
-      .def_rw("activation", &ModelSpec::activation);
+      .def_rw("activation", &ModelSpec::activation)
+      .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
 
   nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")
       .def_prop_ro("rows", &Matrix::rows)

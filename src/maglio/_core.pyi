@@ -228,6 +228,9 @@ class ModelSpec:
     @activation.setter
     def activation(self, arg: GateActivation, /) -> None: ...
 
+    def check(self) -> str:
+        """What the engine cannot do, or an empty string."""
+
 class Matrix:
     """A repacked weight matrix."""
 

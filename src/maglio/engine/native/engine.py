@@ -50,7 +50,13 @@ class NativeEngine:
         _require_memory(file.size, f"the weights of {file.path}")
         isa = machine.choose_isa()
         self.path: Path = file.path
-        self._model = load_model(file, threads=threads)
+        try:
+            self._model = load_model(file, threads=threads)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"no memory for the weights of {file.path}; use a smaller or more strongly "
+                "quantized model"
+            ) from error
         self._core = _core.Engine(self._model, isa, threads)
         architecture = file.text("general.architecture")
         self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))

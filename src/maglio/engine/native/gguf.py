@@ -16,7 +16,8 @@ import numpy.typing as npt
 from maglio import _core
 from maglio.errors import ModelFileError
 
-_MAX_DIMENSION = 1 << 20
+_MAX_COUNT = 1 << 26
+_REAL_RANGE = (1e-30, 1e30)
 
 
 class ModelFile:
@@ -33,8 +34,9 @@ class ModelFile:
         self.path = Path(path)
         try:
             self._bytes = _map(self.path)
-        except OSError as error:
-            raise ModelFileError(f"cannot read {self.path}: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelFileError(f"cannot read {self.path}: {reason}") from error
         try:
             self.header = _core.GgufFile(self._bytes)
         except _core.GgufError as error:
@@ -63,16 +65,16 @@ class ModelFile:
         value = self.metadata.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(f"metadata {key!r} is missing or not a whole number")
-        if not 0 < value <= _MAX_DIMENSION * 64:
+        if not 0 < value <= _MAX_COUNT:
             raise self.error(f"metadata {key!r} is {value}, which is not plausible")
         return value
 
     def real(self, key: str, default: float | None = None) -> float:
-        """Return a positive finite number, or ``default`` when the key is absent."""
+        """Return a positive number, or ``default`` when the key is absent."""
         value = self.metadata.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"metadata {key!r} is missing or not a number")
-        if not 0 < value < float("inf"):
+        if not _REAL_RANGE[0] <= value <= _REAL_RANGE[1]:
             raise self.error(f"metadata {key!r} is {value}, which is not plausible")
         return float(value)
 

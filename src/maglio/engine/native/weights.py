@@ -17,7 +17,6 @@ from maglio.engine.native.family import (
 )
 from maglio.engine.native.gguf import ModelFile
 
-_MAX_LAYERS = 4096
 _IGNORED_TENSORS = frozenset({"rope_freqs.weight"})  # read as a rotation, not as a weight
 
 
@@ -27,7 +26,7 @@ def family_of(file: ModelFile) -> Family:
     family = FAMILIES.get(architecture)
     if family is None:
         raise file.error(
-            f"the architecture {architecture!r} is not supported by the native engine; "
+            f"the architecture {architecture[:60]!r} is not supported by the native engine; "
             f"supported are {', '.join(sorted(FAMILIES))}"
         )
     return family
@@ -60,12 +59,11 @@ def model_spec(file: ModelFile, family: Family) -> _core.ModelSpec:
     embedding = file.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:
         raise file.error("tensor 'token_embd.weight' is missing or not a matrix")
-    if file.metadata.get(f"{name}.expert_count", 0):
+    experts = file.metadata.get(f"{name}.expert_count", 0)
+    if not isinstance(experts, int) or experts != 0:
         raise file.error(f"{name} models with experts are not supported by the native engine")
     spec = _core.ModelSpec()
     spec.n_layer = file.integer(f"{name}.block_count")
-    if spec.n_layer > _MAX_LAYERS:
-        raise file.error(f"it claims {spec.n_layer} layers, which is not plausible")
     spec.n_embd = file.integer(f"{name}.embedding_length")
     spec.n_head = file.integer(f"{name}.attention.head_count")
     spec.n_kv_head = file.integer(f"{name}.attention.head_count_kv", spec.n_head)
@@ -80,6 +78,9 @@ def model_spec(file: ModelFile, family: Family) -> _core.ModelSpec:
     spec.attention_scale = float((mean_head_width if wide else spec.head_dim) ** -0.5)
     spec.embedding_scale = float(np.sqrt(np.float32(spec.n_embd))) if family.scaled_embedding else 1
     spec.activation = family.activation
+    complaint = spec.check()
+    if complaint:
+        raise file.error(complaint)
     return spec
 
 
@@ -113,11 +114,12 @@ def _inverse_frequencies(head_dim: int, base: float) -> npt.NDArray[np.float64]:
 
 
 def _linear_scaling(file: ModelFile, name: str) -> float:
-    kind = file.metadata.get(f"{name}.rope.scaling.type", "none")
+    key = f"{name}.rope.scaling.type"
+    kind = file.text(key) if key in file.metadata else "none"
     if kind == "none":
         return 1.0
     if kind != "linear":
-        raise file.error(f"rotation scaling of type {kind!r} is not supported; linear is")
+        raise file.error(f"rotation scaling of type {kind[:60]!r} is not supported; linear is")
     return file.real(f"{name}.rope.scaling.factor")
 
 
