@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from maglio.chat import Conversation, OnFull
 from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import SpeculationIndex
@@ -16,7 +18,7 @@ from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
 from maglio.references import Reference, index_reference
-from maglio.text import Tokenizer
+from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.tokenizer import from_metadata
 
 Prompt = str | Sequence[int]
@@ -107,15 +109,32 @@ def load(
     _check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(default_model_path() if path is None else path)
     tokenizer = from_metadata(file.metadata)
-    return Model(NativeEngine(file, n_ctx=n_ctx, threads=threads), tokenizer)
+    template = file.metadata.get("tokenizer.chat_template")
+    return Model(
+        NativeEngine(file, n_ctx=n_ctx, threads=threads),
+        tokenizer,
+        chat_template=template if isinstance(template, str) else None,
+    )
 
 
 class Model:
     """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`."""
 
-    def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+    ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self._chat_template = chat_template
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """How conversations are written for this model; ChatML if its file does not say.
+
+        Raises:
+            ChatTemplateError: the template in the model file is not valid.
+        """
+        return ChatTemplate(self._chat_template, self.tokenizer)
 
     def session(self) -> NativeSession:
         """Start an empty sequence for direct use of the engine."""
@@ -191,6 +210,50 @@ class Model:
             stop=stop,
             stop_tokens=stop_tokens,
         ).result()
+
+    def chat(
+        self,
+        system: str | None = None,
+        *,
+        sampling: SamplingParams | None = None,
+        speculation: bool | Speculation = True,
+        references: Sequence[Reference | Path] = (),
+        max_tokens: int = 512,
+        on_full: OnFull = "stop",
+        stop: Sequence[str] = (),
+        on_prefill: Callable[[int, int], None] | None = None,
+    ) -> Conversation:
+        """Start a conversation.
+
+        Args:
+            system: what the model is told first. ``None`` leaves it to the chat template.
+            sampling: how tokens are chosen; greedily when ``None``.
+            speculation: whether, or how, to draft. What is said is the same either way.
+            references: documents that the model may quote, to draft from: texts, files or folders
+                given as paths, token ids, or indexes.
+            max_tokens: most tokens of an answer; the context's end may come first.
+            on_full: what to do when a message does not fit the context any more. ``stop``: raise
+                ContextFullError. ``drop``: leave out the oldest turns, but not the system prompt;
+                :attr:`Conversation.dropped` says how many.
+            stop: an answer ends before the first of these texts, besides where the model ends it.
+            on_prefill: called with (tokens done, tokens in all) while a message is read.
+
+        Raises:
+            InvalidArgumentError: an argument can never work.
+            ChatTemplateError: the model's chat template is not valid.
+            OutOfMemoryError: there is no memory for the cache or a reference.
+        """
+        return Conversation(
+            self,
+            system=system,
+            sampling=sampling,
+            speculation=speculation,
+            references=references,
+            max_tokens=max_tokens,
+            on_full=on_full,
+            stop=_texts(stop),
+            on_prefill=on_prefill,
+        )
 
     def _drafting(
         self, speculation: bool | Speculation, references: Sequence[Reference]

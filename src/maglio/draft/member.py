@@ -40,12 +40,12 @@ class Member:
     __slots__ = (
         "_accepted",
         "_drafted",
-        "follow",
         "_mute_left",
         "_options",
         "_window",
         "calibration",
         "draft",
+        "follow",
         "matcher",
         "name",
     )
@@ -68,9 +68,7 @@ class Member:
         self._accepted = 0
         self._mute_left = 0
 
-    def replace(
-        self, matcher: Matcher, follow: Callable[[npt.NDArray[np.int32]], None]
-    ) -> None:
+    def replace(self, matcher: Matcher, follow: Callable[[npt.NDArray[np.int32]], None]) -> None:
         """Draft from another index from now on, with the same account."""
         self.matcher = matcher
         self.draft = matcher.draft

@@ -9,6 +9,7 @@ turn of a loop, every call, and every character of every string it makes. What c
 one single operation is refused before it is done.
 """
 
+# ruff: noqa: ANN401 (a template's values can be anything)
 from __future__ import annotations
 
 import functools
@@ -16,11 +17,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import Undefined, nodes, pass_context
 from jinja2.runtime import Context, LoopContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 MAX_UNITS = 1 << 26
@@ -96,8 +97,9 @@ class _Instrument(NodeTransformer):
         return nodes.Const(node.data, lineno=node.lineno)
 
 
-def _filter(node: nodes.Expr, name: str) -> nodes.Filter:
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+def _filter(node: nodes.Node, name: str) -> nodes.Filter:
+    # Jinja's types are narrower than its grammar: an iterable is a Node.
+    return nodes.Filter(cast(nodes.Expr, node), name, [], [], None, None, lineno=node.lineno)
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
@@ -115,7 +117,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             extensions=["jinja2.ext.loopcontrols"],
         )
         self._local = threading.local()
-        filters = {n: self._guard(n, f) for n, f in self.filters.items() if n not in _REMOVED_FILTERS}
+        known = [item for item in self.filters.items() if item[0] not in _REMOVED_FILTERS]
+        filters = {name: self._guard(name, function) for name, function in known}
         filters |= {"_counted": self._counted, "_concatenated": self._concatenated}
         self.filters.clear()
         self.filters.update(filters)
@@ -175,8 +178,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             if bits > MAX_BITS:
                 raise TemplateLimitError("it makes a very large number")
 
-    def call(  # type: ignore[override]
-        __self,  # noqa: N805, B902 (keyword arguments of any name go to the callee)
+    def call(
+        __self,  # noqa: N805 (keyword arguments of any name go to the callee)
         __context: Context,
         __obj: Any,
         *args: Any,
@@ -230,6 +233,3 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(value, (str, bytes, list, tuple, dict)):
             self._budget.spend(len(value))
         return value
-
-
-__all__ = ["SecurityError", "TemplateEnvironment", "TemplateLimitError"]

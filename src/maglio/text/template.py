@@ -10,6 +10,7 @@ ends one. No control token can then begin or end in a message. Encoding takes th
 after the control tokens were found.
 """
 
+# ruff: noqa: ANN401 (messages hold whatever JSON holds)
 from __future__ import annotations
 
 import datetime
@@ -32,6 +33,7 @@ Message = Mapping[str, Any]
 """``role``, ``content``, and whatever else the template reads, such as ``tool_calls``."""
 
 # ChatML, the commonest format; models without a template have mostly seen something like it.
+FALLBACK_END = "<|im_end|>"
 FALLBACK = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
     "{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -59,7 +61,7 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         if len(self.source) > MAX_SOURCE:
             raise ChatTemplateError(
-                f"the chat template has {len(self.source)} characters; at most {MAX_SOURCE} are read"
+                f"the chat template has {len(self.source)} characters, more than {MAX_SOURCE}"
             )
         self._environment = TemplateEnvironment()
         self._environment.filters["tojson"] = _to_json
@@ -148,15 +150,21 @@ class ChatTemplate:
         return self._tokenizer.encode(text, add_special=False) if text else []
 
     def _name(self, token: int | None) -> str:
-        return "" if token is None else self._tokenizer.token_bytes(token).decode("utf-8", "replace")
+        return (
+            "" if token is None else self._tokenizer.token_bytes(token).decode("utf-8", "replace")
+        )
 
     def _message(self, message: Message) -> dict[str, Any]:
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise InvalidArgumentError(f"a message must be a mapping with a role, not {message!r:.99}")
+            raise InvalidArgumentError(
+                f"a message must be a mapping with a role, not {message!r:.99}"
+            )
         # The role is part of the format: templates compare it and may build a token from it.
         role = message["role"]
         if not re.fullmatch(r"[A-Za-z][\w-]{0,31}", role):
-            raise InvalidArgumentError(f"role is {role!r}, must be a word such as user or assistant")
+            raise InvalidArgumentError(
+                f"role is {role!r}, must be a word such as user or assistant"
+            )
         rest = {key: value for key, value in message.items() if key != "role"}
         return {"role": role, **self._marked(rest)}
 
@@ -251,7 +259,7 @@ def _raise(message: object) -> None:
 def _strftime_now(format_: object) -> str:
     if not isinstance(format_, str) or len(format_) > 200:
         raise TemplateLimitError("it asks for the time in a format that is no short text")
-    return datetime.datetime.now().strftime(format_)  # noqa: DTZ005 (local time is meant)
+    return datetime.datetime.now().strftime(format_)
 
 
 def _to_json(

@@ -1,0 +1,394 @@
+"""Conversations: turns, their place in the cache, and what drafting may learn from them.
+
+Boundary: turns text into prompts and answers. How tokens are chosen is the decoder's business, and
+how messages are written the chat template's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from maglio.decode import GenerationStats, SamplingParams, total
+from maglio.decode.decoder import SpeculativeDecoder
+from maglio.decode.params import MAX_TOKEN_ID, check_int
+from maglio.decode.sampler import Sampler
+from maglio.draft.source import DraftSource
+from maglio.draft.suffix import FrozenAutomaton, common_prefix
+from maglio.draft.turn_gate import TurnGate
+from maglio.errors import ContextFullError, InvalidArgumentError, MaglioError
+from maglio.generation import Stream
+from maglio.prompt import PromptEncoder, Rendered
+from maglio.references import Reference, index_reference, read_reference
+from maglio.text import StopMatcher
+from maglio.text.template import FALLBACK_END
+from maglio.turn import Answer, Turn
+
+if TYPE_CHECKING:
+    from maglio.model import Model, Speculation
+
+OnFull = Literal["stop", "drop"]
+
+
+@runtime_checkable
+class _TakesReferences(Protocol):
+    def add_reference(self, document: FrozenAutomaton) -> str: ...
+
+    def clear_references(self) -> None: ...
+
+
+class Conversation:
+    """Turns with one model. Made by :meth:`maglio.Model.chat`, which documents the arguments.
+
+    The cache keeps what was computed: a turn costs its own tokens, however long the history is.
+    After an undo, an edit, or where the template writes earlier turns anew, only what follows the
+    first changed token is computed again.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        system: str | None,
+        sampling: SamplingParams | None,
+        speculation: bool | Speculation,
+        references: Sequence[Reference | Path],
+        max_tokens: int,
+        on_full: OnFull,
+        stop: Sequence[str],
+        on_prefill: Callable[[int, int], None] | None,
+    ) -> None:
+        check_int("max_tokens", max_tokens, 1, MAX_TOKEN_ID)
+        if on_full not in ("stop", "drop"):
+            raise InvalidArgumentError(f"on_full is {on_full!r}; it can be stop or drop")
+        StopMatcher(stop)  # checks it
+        self.max_tokens = max_tokens
+        self.on_full: OnFull = on_full
+        self.stop = tuple(stop)
+        if model.chat_template.is_fallback and FALLBACK_END not in model.tokenizer.control_tokens:
+            self.stop += (FALLBACK_END,)  # for this model the format is plain text
+        self.on_prefill = on_prefill
+        self._model = model
+        self._system = system
+        self._encoder = PromptEncoder(model.chat_template, model.tokenizer)
+        self._turns: list[Turn] = []
+        self._dropped = 0
+        self._rendered = Rendered()
+        self._spent: list[GenerationStats] = []
+        self._open: Answer | None = None
+        self._documents: list[FrozenAutomaton] = []
+        self._origins: list[Reference | Path] = []
+        self._session = model.session()
+        self._speculation = speculation
+        self._begin(sampling or SamplingParams(), position=0, stream=())
+        for reference in references:
+            self.add_reference(reference)
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt. Setting it changes the beginning of the conversation."""
+        return self._system
+
+    @system.setter
+    def system(self, text: str | None) -> None:
+        self._settle()
+        before, self._system = self._system, text
+        try:
+            self._follow_turns()
+        except MaglioError:  # some templates take no system prompt
+            self._system = before
+            raise
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns, oldest first."""
+        self._settle()
+        return tuple(self._turns)
+
+    @property
+    def dropped(self) -> int:
+        """How many of the oldest turns the model does not see any more, the context being full."""
+        return self._dropped
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What the model sees, in the form that chat templates take."""
+        self._settle()
+        return self._messages(self._dropped)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The token ids of the conversation so far, up to the last answer's end."""
+        self._settle()
+        return self._rendered.ids
+
+    @property
+    def room(self) -> int:
+        """Positions of the context that are left."""
+        return max(0, self._session.n_ctx - len(self.tokens))
+
+    @property
+    def position(self) -> int:
+        """Where the random stream stands: how many tokens were sampled."""
+        self._settle()
+        return self._sampler.position
+
+    @property
+    def stats(self) -> GenerationStats:
+        """The sum of all that was generated, undone turns included."""
+        self._settle()
+        return total(self._spent)
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How tokens are chosen. Setting it takes effect with the next turn.
+
+        The random stream goes on where it stands unless the seed is another one.
+        """
+        return self._sampler.params
+
+    @sampling.setter
+    def sampling(self, params: SamplingParams) -> None:
+        self._settle()
+        same_stream = params.seed == self._sampler.params.seed
+        position = self._sampler.position if same_stream else 0
+        self._begin(params, position=position, stream=self._decoder.tokens)
+
+    @property
+    def speculation(self) -> bool | Speculation:
+        """Whether, or how, to draft. Setting it takes effect with the next turn."""
+        return self._speculation
+
+    @speculation.setter
+    def speculation(self, speculation: bool | Speculation) -> None:
+        self._settle()
+        self._model._drafting(speculation, ())  # refuses what cannot work
+        self._speculation = speculation
+        self._begin(self.sampling, position=self.position, stream=self._decoder.tokens)
+
+    # --- turns -----------------------------------------------------------------------------------
+
+    def send(self, text: str) -> Answer:
+        """Say ``text`` and return the answer, which comes as it is iterated.
+
+        Raises:
+            ContextFullError: the message does not fit; nothing is changed.
+            ChatTemplateError: the chat template does not take it; nothing is changed.
+        """
+        self._settle()
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
+        dropped, prompt = self._fitting_prompt(text)
+        ids = prompt.ids
+        self._decoder.rewind(common_prefix(ids, self._decoder.tokens))
+        start = len(self._decoder.tokens)
+        if self.on_prefill is not None:
+            report, n_new = self.on_prefill, len(ids) - start
+            self._session.on_prefill = lambda done: report(done, n_new)
+        stream = Stream(
+            self._decoder,
+            self._model.tokenizer,
+            ids[start:],
+            max_tokens=self.max_tokens,
+            stop=self.stop,
+            stop_tokens=(),
+        )
+        if self._gate is not None:
+            self._gate.watch(lambda: len(ids) + stream.settled)
+        self._dropped = dropped
+
+        def finish(answer: Answer) -> None:
+            self._end_turn(text, prompt, answer)
+
+        self._open = Answer(stream, finish)
+        return self._open
+
+    def undo(self, turns: int = 1) -> tuple[Turn, ...]:
+        """Take back the last turns and return them.
+
+        Raises:
+            InvalidArgumentError: there are not that many.
+        """
+        self._settle()
+        check_int("turns", turns, 1, MAX_TOKEN_ID)
+        if turns > len(self._turns):
+            raise InvalidArgumentError(
+                f"cannot undo {turns} turns: the conversation has {len(self._turns)}"
+            )
+        return self._keep(len(self._turns) - turns)
+
+    def retry(self) -> Answer:
+        """Take back the last turn and say the same again; sampling goes on, so it may differ."""
+        return self.send(self.undo()[0].user)
+
+    def edit(self, turn: int, text: str) -> Answer:
+        """Go back to before turn number ``turn``, counted from 0, and say ``text`` instead."""
+        self._check_turn(turn)
+        self._keep(turn)
+        return self.send(text)
+
+    def drop(self, turn: int) -> Turn:
+        """Take turn number ``turn``, counted from 0, out of the conversation and return it."""
+        self._check_turn(turn)
+        gone = self._turns.pop(turn)
+        self._dropped -= turn < self._dropped
+        self._follow_turns()
+        return gone
+
+    def clear(self) -> None:
+        """Take back all turns. The system prompt and the references stay."""
+        self._settle()
+        self._keep(0)
+
+    # --- references ------------------------------------------------------------------------------
+
+    def add_reference(self, reference: Reference | Path) -> None:
+        """Draft from a document too: a text, a file or folder given as a path, token ids, an index.
+
+        It changes speed and never what is said; the model does not see it.
+
+        Raises:
+            InvalidArgumentError: it is empty or cannot be read, or drafting is by a source of
+                your own that takes no references.
+            IndexFileError: an index file is damaged or of another tokenizer.
+            OutOfMemoryError: the index does not fit in memory.
+        """
+        self._settle()
+        tokenizer = self._model.tokenizer
+        if isinstance(reference, Path):
+            document = read_reference(reference, tokenizer)
+        else:
+            document = index_reference(reference, tokenizer)
+        self._tell_reference(document)
+        self._documents.append(document)
+        self._origins.append(reference)
+
+    def clear_references(self) -> None:
+        """Forget all references."""
+        self._settle()
+        self._documents.clear()
+        self._origins.clear()
+        if self._gate is not None and isinstance(self._gate.inner, _TakesReferences):
+            self._gate.inner.clear_references()
+
+    @property
+    def references(self) -> tuple[Reference | Path, ...]:
+        """The references as they were given."""
+        return tuple(self._origins)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
+        """Make the decoder; its session may hold a beginning of ``stream``."""
+        options, source = self._model._drafting(self._speculation, ())
+        self._sampler = Sampler(params, self._model.engine.n_vocab)
+        self._sampler.seek(position)
+        self._gate = None if source is None else TurnGate(source)
+        for document in self._documents:
+            self._tell_reference(document)
+        self._decoder = SpeculativeDecoder(
+            self._session, self._sampler, self._gate, options=options, tokens=stream
+        )
+
+    def _tell_reference(self, document: FrozenAutomaton) -> None:
+        if self._gate is None:
+            return
+        source: DraftSource = self._gate.inner
+        if not isinstance(source, _TakesReferences):
+            raise InvalidArgumentError(
+                f"{type(source).__name__}, the draft source of this conversation, takes no "
+                "references"
+            )
+        source.add_reference(document)
+
+    def _settle(self) -> None:
+        """End an answer that nobody waits for any more."""
+        if self._open is not None:
+            self._open.close()
+
+    def _end_turn(self, user: str, prompt: Rendered, answer: Answer) -> None:
+        """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
+        self._open = None
+        if self._gate is not None:
+            self._gate.watch(None)
+        stream = answer.stream
+        start = len(prompt.ids)
+        ids = self._decoder.tokens[start : start + stream.kept]
+        reason = answer.finish_reason
+        if len(self._decoder.tokens) > start + len(ids):
+            self._decoder.rewind(start + len(ids))
+        self._spent.append(answer.stats)
+        if reason is None and not answer.text and not ids:
+            return  # it was interrupted before it began: as if nothing had been said
+        self._rendered = self._encoder.answer(prompt, answer.text, ids)
+        self._turns.append(Turn(user, answer.text, ids, reason or "interrupted", answer.stats))
+
+    def _keep(self, n_turns: int) -> tuple[Turn, ...]:
+        gone = tuple(self._turns[n_turns:])
+        del self._turns[n_turns:]
+        self._dropped = min(self._dropped, n_turns)
+        self._follow_turns()
+        return gone
+
+    def _follow_turns(self) -> None:
+        """The turns were changed: cut the cache and the indexes back to what stays."""
+        self._rendered = self._render_turns(self._dropped)
+        self._decoder.rewind(common_prefix(self._rendered.ids, self._decoder.tokens))
+
+    def _render_turns(self, first: int) -> Rendered:
+        """Render the turns from ``first``, with the answers as they were generated."""
+        rendered = self._rendered
+        for index in range(first, len(self._turns)):
+            turn = self._turns[index]
+            prompt = self._encoder.prompt(self._messages(first, index, turn.user), rendered)
+            rendered = self._encoder.answer(prompt, turn.answer, turn.tokens)
+        return rendered if first < len(self._turns) else Rendered()
+
+    def _messages(
+        self, first: int, last: int | None = None, user: str | None = None
+    ) -> list[dict[str, str]]:
+        """The system prompt, the turns from ``first`` up to ``last``, and what is said now."""
+        messages = [] if self._system is None else [{"role": "system", "content": self._system}]
+        for turn in self._turns[first:last]:
+            messages.append({"role": "user", "content": turn.user})
+            messages.append({"role": "assistant", "content": turn.answer})
+        if user is not None:
+            messages.append({"role": "user", "content": user})
+        return messages
+
+    def _fitting_prompt(self, text: str) -> tuple[int, Rendered]:
+        """The prompt for ``text``, and how many turns are left out of it to make it fit."""
+        n_ctx = self._session.n_ctx
+        dropped, limit, rendered = self._dropped, n_ctx, self._rendered
+        while True:
+            prompt = self._encoder.prompt(self._messages(dropped, user=text), rendered)
+            needed = len(prompt.ids)
+            if self.on_full == "drop" and limit == n_ctx:
+                limit -= min(self.max_tokens, n_ctx // 4)
+            if needed <= limit:
+                return dropped, prompt
+            if self.on_full == "stop":
+                raise ContextFullError(
+                    f"the conversation with this message has {needed} tokens, more than the "
+                    f"context of {n_ctx}; undo turns, clear the conversation, choose "
+                    "on_full='drop', or load the model with a larger n_ctx"
+                )
+            if dropped == len(self._turns):
+                raise ContextFullError(
+                    f"this message alone makes {needed} tokens, more than the {limit} that the "
+                    f"context of {n_ctx} has for it; shorten it, or load the model with a larger "
+                    "n_ctx"
+                )
+            # More than necessary, so that not every later turn has to drop one again.
+            limit = n_ctx // 2
+            dropped += 1
+            rendered = self._render_turns(dropped)
+
+    def _check_turn(self, turn: int) -> None:
+        self._settle()
+        check_int("turn", turn, 0, max(0, len(self._turns) - 1))
+        if not self._turns:
+            raise InvalidArgumentError("the conversation has no turns yet")
