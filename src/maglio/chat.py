@@ -6,10 +6,13 @@ how messages are written the chat template's.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from maglio import saved_chat
 from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.decode.decoder import SpeculativeDecoder
 from maglio.decode.params import MAX_TOKEN_ID, check_int
@@ -203,7 +206,9 @@ class Conversation:
         def finish(answer: Answer) -> None:
             self._end_turn(text, prompt, answer)
 
-        self._open = Answer(stream, finish)
+        said = self._model.chat_template.unmark(prompt.text[-64:])
+        thinking = said.rstrip().endswith("<think>")
+        self._open = Answer(stream, finish, begins_thinking=thinking)
         return self._open
 
     def undo(self, turns: int = 1) -> tuple[Turn, ...]:
@@ -279,6 +284,55 @@ class Conversation:
         """The references as they were given."""
         return tuple(self._origins)
 
+    # --- on disk ---------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save the conversation as JSON; whatever happens meanwhile, ``path`` is whole.
+
+        References are saved as they were given: paths as paths.
+
+        Raises:
+            ConversationFileError: it cannot be written.
+            InvalidArgumentError: a reference was given as an index, which only its file could
+                bring back.
+        """
+        saved_chat.write(
+            Path(path),
+            saved_chat.SavedChat(
+                fingerprint=self._model.tokenizer.fingerprint,
+                system=self._system,
+                turns=self.turns,
+                dropped=self._dropped,
+                references=tuple(_savable(origin) for origin in self._origins),
+                sampling=self.sampling,
+                position=self.position,
+            ),
+        )
+
+    def load(self, path: str | Path) -> None:
+        """Become the conversation that was saved; cache and indexes follow with the next turn.
+
+        Answers are encoded anew if another tokenizer made their ids. A reference whose file cannot
+        be read any more is left out with a warning: it changes speed alone.
+
+        Raises:
+            ConversationFileError: the file cannot be read or trusted; nothing is changed.
+        """
+        tokenizer = self._model.tokenizer
+        saved = saved_chat.read(Path(path), self._model.engine.n_vocab)
+        turns = list(saved.turns)
+        if saved.fingerprint != tokenizer.fingerprint:
+            turns = [
+                replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
+                for turn in turns
+            ]
+        self.clear_references()
+        self._system, self._turns, self._dropped = saved.system, turns, saved.dropped
+        self._begin(saved.sampling, position=saved.position, stream=self._decoder.tokens)
+        self._follow_turns()
+        for reference in saved.references:
+            self._add_if_possible(reference)
+
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
@@ -303,6 +357,12 @@ class Conversation:
                 "references"
             )
         source.add_reference(document)
+
+    def _add_if_possible(self, reference: Reference | Path) -> None:
+        try:
+            self.add_reference(reference)
+        except MaglioError as error:
+            warnings.warn(f"a reference is left out: {error}", RuntimeWarning, stacklevel=3)
 
     def _settle(self) -> None:
         """End an answer that nobody waits for any more."""
@@ -334,9 +394,8 @@ class Conversation:
         return gone
 
     def _follow_turns(self) -> None:
-        """The turns were changed: cut the cache and the indexes back to what stays."""
+        """The turns were changed. The cache and the indexes are cut back when it goes on."""
         self._rendered = self._render_turns(self._dropped)
-        self._decoder.rewind(common_prefix(self._rendered.ids, self._decoder.tokens))
 
     def _render_turns(self, first: int) -> Rendered:
         """Render the turns from ``first``, with the answers as they were generated."""
@@ -392,3 +451,14 @@ class Conversation:
         check_int("turn", turn, 0, max(0, len(self._turns) - 1))
         if not self._turns:
             raise InvalidArgumentError("the conversation has no turns yet")
+
+
+def _savable(origin: Reference | Path) -> Path | str | tuple[int, ...]:
+    if isinstance(origin, FrozenAutomaton):
+        raise InvalidArgumentError(
+            "a reference was given as an index and cannot be saved with the conversation; give "
+            "the path of its file instead"
+        )
+    if isinstance(origin, Path):
+        return origin.absolute()
+    return origin if isinstance(origin, str) else tuple(map(int, origin))

@@ -35,11 +35,16 @@ class Turn:
 class Answer(Iterator[TextToken]):
     """An answer as it comes: iterate for its tokens, :meth:`close` to end it early.
 
+    ``begins_thinking`` says whether the prompt has opened a thinking block.
+
     It becomes a turn of its conversation when it ends, is closed, or when the conversation is used
     again.
     """
 
-    def __init__(self, stream: Stream, finish: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, stream: Stream, finish: Callable[[Answer], None], *, begins_thinking: bool
+    ) -> None:
+        self.begins_thinking = begins_thinking
         self._stream = stream
         self._finish = finish
         self._finished = False

@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import generate, index, tokenize
+from maglio.cli import chat, generate, index, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("generate")(generate.generate)
+app.command("chat")(chat.chat)
 app.command("tokenize")(tokenize.tokenize)
 app.add_typer(index.app, name="index")
 
