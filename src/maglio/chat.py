@@ -17,6 +17,7 @@ from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.decode.decoder import SpeculativeDecoder
 from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
+from maglio.draft.cascade import frozen
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
 from maglio.draft.turn_gate import TurnGate
@@ -27,6 +28,7 @@ from maglio.references import Reference, index_reference, read_reference
 from maglio.text import StopMatcher
 from maglio.text.template import FALLBACK_END
 from maglio.turn import Answer, Turn
+from maglio.warm import WarmIndex
 
 if TYPE_CHECKING:
     from maglio.model import Model, Speculation
@@ -36,7 +38,7 @@ OnFull = Literal["stop", "drop"]
 
 @runtime_checkable
 class _TakesReferences(Protocol):
-    def add_reference(self, document: FrozenAutomaton) -> str: ...
+    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str: ...
 
     def clear_references(self) -> None: ...
 
@@ -61,6 +63,7 @@ class Conversation:
         on_full: OnFull,
         stop: Sequence[str],
         on_prefill: Callable[[int, int], None] | None,
+        warm: WarmIndex | None,
     ) -> None:
         check_int("max_tokens", max_tokens, 1, MAX_TOKEN_ID)
         if on_full not in ("stop", "drop"):
@@ -82,6 +85,8 @@ class Conversation:
         self._open: Answer | None = None
         self._documents: list[FrozenAutomaton] = []
         self._origins: list[Reference | Path] = []
+        self._warm = warm
+        self._past = _past_answers(warm)
         self._session = model.session()
         self._speculation = speculation
         self._begin(sampling or SamplingParams(), position=0, stream=())
@@ -278,6 +283,7 @@ class Conversation:
         self._origins.clear()
         if self._gate is not None and isinstance(self._gate.inner, _TakesReferences):
             self._gate.inner.clear_references()
+            self._tell_references()  # what past answers know is no reference to forget
 
     @property
     def references(self) -> tuple[Reference | Path, ...]:
@@ -341,13 +347,18 @@ class Conversation:
         self._sampler = Sampler(params, self._model.engine.n_vocab)
         self._sampler.seek(position)
         self._gate = None if source is None else TurnGate(source)
-        for document in self._documents:
-            self._tell_reference(document)
+        self._tell_references()
         self._decoder = SpeculativeDecoder(
             self._session, self._sampler, self._gate, options=options, tokens=stream
         )
 
-    def _tell_reference(self, document: FrozenAutomaton) -> None:
+    def _tell_references(self) -> None:
+        if self._past is not None:
+            self._tell_reference(self._past, name="warm")
+        for document in self._documents:
+            self._tell_reference(document)
+
+    def _tell_reference(self, document: FrozenAutomaton, name: str | None = None) -> None:
         if self._gate is None:
             return
         source: DraftSource = self._gate.inner
@@ -356,7 +367,7 @@ class Conversation:
                 f"{type(source).__name__}, the draft source of this conversation, takes no "
                 "references"
             )
-        source.add_reference(document)
+        source.add_reference(document, name=name)
 
     def _add_if_possible(self, reference: Reference | Path) -> None:
         try:
@@ -385,6 +396,8 @@ class Conversation:
             return  # it was interrupted before it began: as if nothing had been said
         self._rendered = self._encoder.answer(prompt, answer.text, ids)
         self._turns.append(Turn(user, answer.text, ids, reason or "interrupted", answer.stats))
+        if self._warm is not None and ids:
+            self._warm.add(ids, self._model.tokenizer.eos_id)
 
     def _keep(self, n_turns: int) -> tuple[Turn, ...]:
         gone = tuple(self._turns[n_turns:])
@@ -451,6 +464,11 @@ class Conversation:
         check_int("turn", turn, 0, max(0, len(self._turns) - 1))
         if not self._turns:
             raise InvalidArgumentError("the conversation has no turns yet")
+
+
+def _past_answers(warm: WarmIndex | None) -> FrozenAutomaton | None:
+    tokens = () if warm is None else warm.tokens()
+    return frozen(tokens) if len(tokens) else None
 
 
 def _savable(origin: Reference | Path) -> Path | str | tuple[int, ...]:

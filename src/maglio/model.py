@@ -20,6 +20,7 @@ from maglio.generation import Generation, Stream
 from maglio.references import Reference, index_reference
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.tokenizer import from_metadata
+from maglio.warm import WarmIndex
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
@@ -222,6 +223,7 @@ class Model:
         on_full: OnFull = "stop",
         stop: Sequence[str] = (),
         on_prefill: Callable[[int, int], None] | None = None,
+        warm: bool = False,
     ) -> Conversation:
         """Start a conversation.
 
@@ -237,9 +239,12 @@ class Model:
                 :attr:`Conversation.dropped` says how many.
             stop: an answer ends before the first of these texts, besides where the model ends it.
             on_prefill: called with (tokens done, tokens in all) while a message is read.
+            warm: keep the token ids of answers on this machine, in :attr:`warm_index`, and draft
+                from those of earlier conversations.
 
         Raises:
             InvalidArgumentError: an argument can never work.
+            IndexFileError: the warm index is damaged.
             ChatTemplateError: the model's chat template is not valid.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
@@ -253,7 +258,15 @@ class Model:
             on_full=on_full,
             stop=_texts(stop),
             on_prefill=on_prefill,
+            warm=self.warm_index if warm else None,
         )
+
+    @property
+    def warm_index(self) -> WarmIndex:
+        """Where conversations with ``warm`` keep answers of this model; it can be cleared."""
+        path = self.engine.path
+        key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
+        return WarmIndex(key, self.engine.n_vocab)
 
     def _drafting(
         self, speculation: bool | Speculation, references: Sequence[Reference]

@@ -87,6 +87,22 @@ def chat(
             show_default=False,
         ),
     ] = None,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm",
+            help="Keep the token ids of answers on this machine and draft from earlier ones.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = False,
+    clear_warm: Annotated[
+        bool,
+        typer.Option(
+            "--clear-warm",
+            help="Delete what --warm has kept of this model's answers, and leave.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = False,
     color: Annotated[
         Color,
         typer.Option("--color", help="Colour tokens by source.", rich_help_panel=_OUTPUT),
@@ -107,6 +123,9 @@ def chat(
 ) -> None:
     """Talk with a model. /help lists the commands; a pipe gives one message per line."""
     loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
+    if clear_warm:
+        loaded.warm_index.clear()
+        return
     talk = loaded.chat(
         system,
         sampling=maglio.SamplingParams(
@@ -123,6 +142,7 @@ def chat(
         on_full=on_full,
         stop=stop or (),
         on_prefill=PrefillProgress(),
+        warm=warm,
     )
     if conversation is not None and conversation.exists():
         talk.load(conversation)

@@ -165,12 +165,16 @@ class SpeculationIndex:
         self._remember(tokens)
 
     def add_reference(
-        self, document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+        self,
+        document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton,
+        *,
+        name: str | None = None,
     ) -> str:
         """Draft from a document too; it is matched against the stream so far at once.
 
         Args:
             document: token ids of the model's tokenizer, or an index of them.
+            name: what to call the source; by default ``reference:`` and its number.
 
         Returns:
             The name of the new source.
@@ -190,7 +194,9 @@ class SpeculationIndex:
             )
         cursor = index.cursor()
         cursor.advance_many(np.asarray(self._stream, dtype=np.int32))
-        name = f"reference:{len(self._references)}"
+        if name is None:
+            numbered = [member for member in self._references if member.kind == "reference"]
+            name = f"reference:{len(numbered)}"
         self._documents.append(index)
         self._references.append(Member(name, cursor, cursor.advance_many, self._options))
         return name

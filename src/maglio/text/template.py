@@ -73,6 +73,11 @@ class ChatTemplate:
             raise ChatTemplateError(f"the chat template is not valid: {_told(error)}") from error
         self._marker = _Marker(tokenizer.control_tokens, literals)
 
+    @property
+    def bos_text(self) -> str:
+        """How a template spells the BOS token; empty if there is none."""
+        return self._name(self._tokenizer.bos_id)
+
     def mark(self, text: str) -> str:
         """Return ``text`` as it stands in a render: no control token can be found in it."""
         return self._marker.mark(text)
@@ -105,7 +110,7 @@ class ChatTemplate:
         try:
             text = self._template.render(
                 {
-                    "bos_token": self._name(self._tokenizer.bos_id),
+                    "bos_token": self.bos_text,
                     "eos_token": self._name(self._tokenizer.eos_id),
                     "documents": None,
                     **(self._marked(dict(variables or {}))),
