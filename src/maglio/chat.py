@@ -354,7 +354,7 @@ class Conversation:
 
     def _tell_references(self) -> None:
         if self._past is not None:
-            self._tell_reference(self._past, name="warm")
+            self._tell_reference(self._past, name="reference:warm")
         for document in self._documents:
             self._tell_reference(document)
 

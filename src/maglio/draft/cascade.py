@@ -174,7 +174,7 @@ class SpeculationIndex:
 
         Args:
             document: token ids of the model's tokenizer, or an index of them.
-            name: what to call the source; by default ``reference:`` and its number.
+            name: what to call the source: ``reference:`` and a word; by default its number.
 
         Returns:
             The name of the new source.
@@ -195,7 +195,7 @@ class SpeculationIndex:
         cursor = index.cursor()
         cursor.advance_many(np.asarray(self._stream, dtype=np.int32))
         if name is None:
-            numbered = [member for member in self._references if member.kind == "reference"]
+            numbered = [m for m in self._references if m.name.removeprefix("reference:").isdigit()]
             name = f"reference:{len(numbered)}"
         self._documents.append(index)
         self._references.append(Member(name, cursor, cursor.advance_many, self._options))

@@ -106,28 +106,27 @@ class ChatTemplate:
             InvalidArgumentError: a message is not a mapping with a role.
             ChatTemplateError: the template failed, refused the messages, or went over a bound.
         """
+        values = {
+            "bos_token": self.bos_text,
+            "eos_token": self._name(self._tokenizer.eos_id),
+            "documents": None,
+            **self._marked(dict(variables or {})),
+            "messages": [self._message(message) for message in messages],
+            "tools": None if tools is None else self._marked(list(tools)),
+            "add_generation_prompt": add_generation_prompt,
+        }
         self._environment.open_budget()
         try:
-            text = self._template.render(
-                {
-                    "bos_token": self.bos_text,
-                    "eos_token": self._name(self._tokenizer.eos_id),
-                    "documents": None,
-                    **(self._marked(dict(variables or {}))),
-                    "messages": [self._message(message) for message in messages],
-                    "tools": None if tools is None else self._marked(list(tools)),
-                    "add_generation_prompt": add_generation_prompt,
-                }
-            )
-        except MaglioRefusal as refusal:
-            raise ChatTemplateError(f"the chat template refuses this: {refusal}") from None
+            return self._template.render(values)
+        except TemplateRefusal as refusal:
+            problem = f"refuses this: {refusal}"
         except TemplateLimitError as error:
-            raise ChatTemplateError(f"the chat template was stopped: {error}") from None
+            problem = f"was stopped: {error}"
         except RecursionError:
-            raise ChatTemplateError("the chat template was stopped: it calls itself") from None
+            problem = "was stopped: it calls itself too deeply"
         except Exception as error:  # a template can make any operation of Python fail
-            raise ChatTemplateError(f"the chat template failed: {_told(error)}") from error
-        return text
+            problem = f"failed: {_told(error)}"
+        raise ChatTemplateError(f"the chat template {self.unmark(problem)}")
 
     def encode(self, rendered: str, *, continues: bool = False) -> list[int]:
         """Return the token ids of a render, or of the rest of one that ``continues`` other ids.
@@ -253,12 +252,12 @@ def _literals(environment: TemplateEnvironment, source: str) -> set[str]:
     }
 
 
-class MaglioRefusal(Exception):  # noqa: N818 (not an error of ours: the template's verdict)
+class TemplateRefusal(Exception):  # noqa: N818 (not an error of ours: the template's verdict)
     """What a template says with ``raise_exception``."""
 
 
 def _raise(message: object) -> None:
-    raise MaglioRefusal(str(message)[:500])
+    raise TemplateRefusal(str(message)[:500])
 
 
 def _strftime_now(format_: object) -> str:
