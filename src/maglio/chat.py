@@ -65,7 +65,6 @@ class Conversation:
         on_prefill: Callable[[int, int], None] | None,
         warm: WarmIndex | None,
     ) -> None:
-        check_int("max_tokens", max_tokens, 1, MAX_TOKEN_ID)
         if on_full not in ("stop", "drop"):
             raise InvalidArgumentError(f"on_full is {on_full!r}; it can be stop or drop")
         StopMatcher(stop)  # checks it
@@ -164,6 +163,16 @@ class Conversation:
         same_stream = params.seed == self._sampler.params.seed
         position = self._sampler.position if same_stream else 0
         self._begin(params, position=position, stream=self._decoder.tokens)
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of an answer."""
+        return self._max_tokens
+
+    @max_tokens.setter
+    def max_tokens(self, limit: int) -> None:
+        check_int("max_tokens", limit, 1, MAX_TOKEN_ID)
+        self._max_tokens = limit
 
     @property
     def speculation(self) -> bool | Speculation:
