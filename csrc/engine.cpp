@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <stdexcept>
 
@@ -59,6 +60,10 @@ class RopeTable {
 // Positions by which tables grow, so that a decoding loop rarely does.
 constexpr int kRopeStep = 1024;
 
+// Into how many runs a product is cut per member: enough to even out, few enough to keep long
+// sequential reads.
+constexpr int kRunsPerMember = 8;
+
 }  // namespace
 
 struct Engine::Scratch {
@@ -68,7 +73,24 @@ struct Engine::Scratch {
   std::vector<float> projected;          // [row][n_embd]
   ActivationBuffer embd_in, attention_in, ffn_in;
   std::vector<RopeTable> ropes;
+  std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
 };
+
+namespace {
+
+// A matrix product to be shared by the team: `rows` rows of x from `first_row` on.
+struct Product {
+  const Matrix& w;
+  const Activations& x;
+  float* out;
+  int first_row;
+  int rows;
+};
+
+// Matrix products of a layer, each a phase with its own counter of tiles taken.
+enum LayerPhase { kQueryKeyValue, kOutput, kGateUp, kDown, kLayerPhases };
+
+}  // namespace
 
 // One forward: what all members of the team share while they run it.
 struct Engine::Pass {
@@ -96,7 +118,7 @@ struct Engine::Pass {
   void embed(int row);
   void norm_input(int row, const std::vector<float>& weight, bool quantize);
   void join(int row, const std::vector<float>& post_norm);
-  void project(int member, const Matrix& w, const Activations& x, float* out);
+  void project(int phase, std::initializer_list<Product> products);
   void place_heads(int member, int layer_index);
   void place_head(const Layer& layer, int layer_index, int row, int head);
   void attend(int member, int layer_index);
@@ -143,9 +165,26 @@ void Engine::Pass::join(int row, const std::vector<float>& post_norm) {
   kernels.add(residual(row), y, spec.n_embd);
 }
 
-void Engine::Pass::project(int member, const Matrix& w, const Activations& x, float* out) {
-  const Share tiles = share_of(w.tiles(), member, team());
-  kernels.matmul(w.view(), x, 0, n, tiles.begin, tiles.end, out, static_cast<size_t>(w.rows()));
+// Members take runs of tiles as they come free, since cores are not always equally fast or idle.
+// Who computes a tile does not matter to its bits.
+void Engine::Pass::project(int phase, std::initializer_list<Product> products) {
+  std::atomic<int>& next = scratch.next_tile[static_cast<size_t>(phase)];
+  int total = 0;
+  for (const Product& product : products) total += product.w.tiles();
+  const int run = std::max(1, total / (team() * kRunsPerMember));
+  for (int begin = next.fetch_add(run); begin < total; begin = next.fetch_add(run)) {
+    int first = begin, last = std::min(begin + run, total);
+    for (const Product& product : products) {
+      const int tiles = product.w.tiles();
+      if (first < std::min(last, tiles)) {
+        kernels.matmul(product.w.view(), product.x, product.first_row, product.rows, first,
+                       std::min(last, tiles), product.out, static_cast<size_t>(product.w.rows()));
+      }
+      first = std::max(0, first - tiles);
+      last = std::max(0, last - tiles);
+    }
+  }
+  pool.barrier();
 }
 
 void Engine::Pass::place_head(const Layer& layer, int layer_index, int row, int head) {
@@ -236,9 +275,7 @@ void Engine::Pass::compute_logits(int member) {
     norm_input(row, model.output_norm, quantize_head);
   }
   pool.barrier();
-  const Share tiles = share_of(head.tiles(), member, team());
-  kernels.matmul(head.view(), embd_in, first, n_logits, tiles.begin, tiles.end, logits,
-                 static_cast<size_t>(spec.n_vocab));
+  project(spec.n_layer * kLayerPhases, {{head, embd_in, logits, first, n_logits}});
 }
 
 void Engine::Pass::run(int member) {
@@ -249,24 +286,21 @@ void Engine::Pass::run(int member) {
   });
   for (int i = 0; i < spec.n_layer; ++i) {
     const Layer& layer = model.layers[static_cast<size_t>(i)];
-    project(member, layer.query, embd_in, scratch.query.data());
-    project(member, layer.key, embd_in, scratch.key.data());
-    project(member, layer.value, embd_in, scratch.value.data());
-    pool.barrier();
+    const int phase = i * kLayerPhases;
+    project(phase + kQueryKeyValue, {{layer.query, embd_in, scratch.query.data(), 0, n},
+                                     {layer.key, embd_in, scratch.key.data(), 0, n},
+                                     {layer.value, embd_in, scratch.value.data(), 0, n}});
     place_heads(member, i);
     attend(member, i);
-    project(member, layer.output, attention_in, scratch.projected.data());
-    pool.barrier();
+    project(phase + kOutput, {{layer.output, attention_in, scratch.projected.data(), 0, n}});
     rows(member, [&](int row) {
       join(row, layer.attention_post_norm);
       norm_input(row, layer.ffn_norm, any_quantized({&layer.gate, &layer.up}));
     });
-    project(member, layer.gate, embd_in, scratch.gate.data());
-    project(member, layer.up, embd_in, scratch.up.data());
-    pool.barrier();
+    project(phase + kGateUp, {{layer.gate, embd_in, scratch.gate.data(), 0, n},
+                              {layer.up, embd_in, scratch.up.data(), 0, n}});
     gate_ffn(member, any_quantized({&layer.down}));
-    project(member, layer.down, ffn_in, scratch.projected.data());
-    pool.barrier();
+    project(phase + kDown, {{layer.down, ffn_in, scratch.projected.data(), 0, n}});
     const Layer* next = i + 1 < spec.n_layer ? &layer + 1 : nullptr;
     rows(member, [&](int row) {
       join(row, layer.ffn_post_norm);
@@ -285,6 +319,8 @@ Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int t
       pool_(threads),
       scratch_(std::make_unique<Scratch>()) {
   scratch_->ropes.resize(model_->ropes.size());
+  scratch_->next_tile =
+      std::vector<std::atomic<int>>(static_cast<size_t>(model_->spec.n_layer) * kLayerPhases + 1);
 }
 
 Engine::~Engine() = default;
@@ -329,6 +365,7 @@ void Engine::forward(KvCache& cache, const int32_t* tokens, int n, int n_logits,
             s.attention_in.view(n, q_dim),
             s.ffn_in.view(n, spec.n_ff),
             is_quantized(model_->output_head().view().layout)};
+  for (std::atomic<int>& next : s.next_tile) next.store(0, std::memory_order_relaxed);
   pool_.run([&pass](int member) { pass.run(member); });
   cache.extend(n);
 }

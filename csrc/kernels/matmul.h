@@ -71,7 +71,7 @@ struct Quantized {
 // One tile times kRows rows. On one row the loads of weights are the cost; on more, the products.
 template <typename Q, int kRows>
 void quantized_tile(const uint8_t* w, int blocks, const RowsIn& in, Vec* total) {
-  MAGLIO_UNROLL for (int m = 0; m < kRows; ++m) total[m] = zero();
+  for (int m = 0; m < kRows; ++m) total[m] = zero();
   for (int b = 0; b < blocks; ++b, w += Q::kBlockBytes) {
     for (int line = 0; line < Q::kBlockBytes; line += 64) {
       __builtin_prefetch(w + 4 * Q::kBlockBytes + line);
@@ -82,14 +82,14 @@ void quantized_tile(const uint8_t* w, int blocks, const RowsIn& in, Vec* total) 
     const Vec scale0 = load_half(scales);
     const Vec scale1 = Q::kScaleGroups == 2 ? load_half(scales + kTileRows) : scale0;
     const Vec min = Q::kMin ? load_half(scales + kTileRows) : scale0;
-    MAGLIO_UNROLL for (int m = 0; m < kRows; ++m) {
+    for (int m = 0; m < kRows; ++m) {
       const int8_t* a = in.codes(m) + kBlockValues * b;
       const size_t at = in.block(m, b);
       const int32_t* neg_sums = in.x.neg_sums + 2 * at;
       const Vec scale_in = broadcast(in.x.scales[at]);
       if constexpr (Q::kScaleGroups == 2) {
         IntVec first = Q::start(neg_sums[0]), second = Q::start(neg_sums[1]);
-        MAGLIO_UNROLL for (int g = 0; g < 4; ++g) {
+        for (int g = 0; g < 4; ++g) {
           first = Q::dot(first, q[g], load_int32(a + 4 * g));
           second = Q::dot(second, q[g + 4], load_int32(a + 4 * g + 16));
         }
@@ -97,7 +97,7 @@ void quantized_tile(const uint8_t* w, int blocks, const RowsIn& in, Vec* total) 
         total[m] = fma(to_float(second), mul(scale1, scale_in), total[m]);
       } else {
         IntVec dot = Q::start(Q::kOffset ? neg_sums[0] + neg_sums[1] : 0);
-        MAGLIO_UNROLL for (int g = 0; g < kGroupsPerBlock; ++g) dot = Q::dot(dot, q[g], load_int32(a + 4 * g));
+        for (int g = 0; g < kGroupsPerBlock; ++g) dot = Q::dot(dot, q[g], load_int32(a + 4 * g));
         total[m] = fma(to_float(dot), mul(scale0, scale_in), total[m]);
         if constexpr (Q::kMin) total[m] = fnma(min, broadcast(in.x.scaled_sums[at]), total[m]);
       }
@@ -129,7 +129,7 @@ void float_tile(const uint8_t* w, int cols, const RowsIn& in, Vec* total) {
   for (int j = 0; j < cols; ++j, w += kTileRows * F::kValueBytes) {
     __builtin_prefetch(w + 1024);
     const Vec weights = F::load_weights(w);
-    MAGLIO_UNROLL for (int m = 0; m < kRows; ++m) total[m] = fma(weights, broadcast(x[m][j]), total[m]);
+    for (int m = 0; m < kRows; ++m) total[m] = fma(weights, broadcast(x[m][j]), total[m]);
   }
 }
 
@@ -164,7 +164,7 @@ void run_rows(const MatrixView& w, int tile, const RowsIn& in, float* out, size_
   Vec total[kRows];
   tile_rows<kLayout, kRows>(w.tiles + w.tile_bytes * static_cast<size_t>(tile), w, in, total);
   const int lanes = w.rows - tile * kTileRows;
-  MAGLIO_UNROLL for (int m = 0; m < kRows; ++m) store_outputs(out + m * stride, total[m], lanes);
+  for (int m = 0; m < kRows; ++m) store_outputs(out + m * stride, total[m], lanes);
 }
 
 template <Layout kLayout>

@@ -3,10 +3,6 @@
 // instruction set must never be the linker's choice for another.
 #pragma once
 
-// Loops over accumulators only stay in registers when they are unrolled, which compilers do not
-// promise by themselves.
-#define MAGLIO_UNROLL _Pragma("GCC unroll 16")
-
 namespace maglio {
 namespace {
 // A compile-time number for generic lambdas. (std::integral_constant would do the same, but no

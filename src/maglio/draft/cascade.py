@@ -202,10 +202,7 @@ class SpeculationIndex:
         return name
 
     def clear_references(self) -> None:
-        """Drop all documents, their counts, and what is pending of them."""
-        if self._pending is not None and self._pending.member in self._references:
-            self._pending = None
-        self._policy.forget(0)
+        """Drop all documents with their counts; what is pending of them is never counted."""
         self._references.clear()
         self._documents.clear()
 

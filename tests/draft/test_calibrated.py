@@ -1,0 +1,202 @@
+"""The calibrated policy: it learns what is accepted, and drafts as much as pays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maglio.draft.calibration import PRIORS, Calibration, cell_of
+from maglio.draft.cascade import SpeculationIndex
+from maglio.draft.cost import COST_CURVES, FLAT_COST, CostCurve
+from maglio.draft.options import IndexOptions
+
+FREE = CostCurve([(1, 1.0), (100, 1.0)])
+DEAR = CostCurve([(1, 1.0), (2, 3.0)])
+DOCUMENT = list(range(10, 90))
+
+
+def index(cost, **options) -> SpeculationIndex:
+    source = SpeculationIndex(1000, options=IndexOptions(policy="calibrated", cost=cost, **options))
+    source.add_reference(DOCUMENT)
+    return source
+
+
+def hazard(calibration: Calibration, agreed: int) -> float:
+    return calibration.hazards()[cell_of(agreed)]
+
+
+def test_the_built_in_tables_rise_with_agreement_and_have_a_place_for_every_length():
+    for table in PRIORS.values():
+        assert len(table) == cell_of(10**6) + 1
+        assert list(table) == sorted(table)
+        assert all(0.0 < p < 1.0 for p in table)
+    assert [cell_of(n) for n in (0, 1, 2, 3, 4, 5, 6, 7)] == [0, 1, 2, 3, 4, 5, 5, 6]
+
+
+costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
+    lambda steps: CostCurve([(1, 1.0), *((2 + i, 1.0 + sum(steps[: i + 1])) for i in range(16))])
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(cost=costs, match=st.integers(2, 30), limit=st.integers(1, 16))
+def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cost, match, limit):
+    source = index(cost)
+    source.observe(DOCUMENT[:match])
+    hazards = Calibration("reference").hazards()
+    gains = [1.05]  # a plain step, and what a draft has to gain on it
+    for k in range(1, limit + 1):
+        expected, p = 1.0, 1.0
+        for j in range(k):
+            p *= hazards[cell_of(match + j)]
+            expected += p
+        gains.append(expected / cost.cost(1 + k))
+    assert len(source.suggest([], limit)) == gains.index(max(gains))
+
+
+def test_a_draft_must_gain_the_margin():
+    # At a match of 2, one draft token is accepted with 0.45: 1.45 tokens for 1.39 steps.
+    cost = CostCurve([(1, 1.0), (2, 1.39), (3, 9.0)])
+    for margin, drafted in ((0.05, 0), (0.04, 1)):
+        source = index(cost, margin=margin)
+        source.observe(DOCUMENT[:2])
+        assert len(source.suggest([], 8)) == drafted
+
+
+def test_a_dear_forward_drafts_nothing_and_a_free_one_everything():
+    for cost, drafted in ((DEAR, 0), (FREE, 16)):
+        source = index(cost)
+        source.observe(DOCUMENT[:5])
+        assert len(source.suggest([], 16)) == drafted
+
+
+def test_a_cost_that_changes_is_asked_at_every_step():
+    class Live:
+        curve = FREE
+
+        def cost(self, rows: int) -> float:
+            return self.curve.cost(rows)
+
+    live = Live()
+    source = index(live)
+    source.observe(DOCUMENT[:5])
+    assert source.suggest([], 4)
+    live.curve = DEAR
+    assert not source.suggest([], 4)
+
+
+def test_a_source_is_learnt_about_while_it_does_not_draft():
+    source = index(DEAR)
+    calibration = source._references[0].calibration
+    source.observe(DOCUMENT[:3])
+    before = hazard(calibration, 3)
+    for _ in range(40):
+        assert source.suggest([], 8) == []
+        source.observe([DOCUMENT[3]])
+        source.observe([1, *DOCUMENT[:3]])
+    assert hazard(calibration, 3) > max(0.85, before)
+    source.suggest([], 8)
+    source.observe([1])
+    assert source.counts()["reference:0"].drafted == 0
+
+
+def test_a_source_that_is_always_wrong_stops_drafting():
+    source = index(FLAT_COST, conversation=False, recycling=False)
+    drafts = []
+    for _ in range(60):
+        source.observe(DOCUMENT[:3])
+        drafts.append(source.suggest([], 8))
+        source.observe([1])
+    assert drafts[0]
+    assert not any(drafts[-10:])
+
+
+def test_only_positions_up_to_the_first_rejection_are_evidence():
+    calibration = Calibration("conversation")
+    calibration.learn(2, [7, 8, 9, 9], [7, 8, 1, 1])
+    assert calibration._tried[cell_of(2)] == calibration._accepted[cell_of(2)] == 1
+    assert calibration._tried[cell_of(3)] == calibration._accepted[cell_of(3)] == 1
+    assert (calibration._tried[cell_of(4)], calibration._accepted[cell_of(4)]) == (1, 0)
+    assert sum(calibration._tried) == 3
+
+
+def test_what_was_not_committed_is_no_evidence():
+    calibration = Calibration("conversation")
+    calibration.learn(2, [7, 8, 9], [7])
+    calibration.learn(2, [7, 8, 9], [])
+    assert sum(calibration._tried) == 1
+
+
+def test_evidence_in_one_cell_shifts_the_others():
+    calibration = Calibration("conversation")
+    for _ in range(30):
+        calibration.learn(2, [1], [2])
+    assert hazard(calibration, 4) < PRIORS["conversation"][cell_of(4)] - 0.1
+    assert hazard(calibration, 2) < 0.15
+
+
+def test_a_stream_may_change_its_mind():
+    calibration = Calibration("conversation")
+    for _ in range(5000):
+        calibration.learn(2, [1], [1])
+    assert hazard(calibration, 2) > 0.95
+    for _ in range(300):
+        calibration.learn(2, [1], [2])
+    assert hazard(calibration, 2) < 0.3
+
+
+def test_what_was_never_tried_is_not_learnt():
+    source = index(FREE)
+    source.observe(DOCUMENT[:3])
+    source.suggest([], 8)
+    source.truncate_pending(1)
+    source.observe(DOCUMENT[3:9])
+    assert sum(source._references[0].calibration._tried) == 1
+
+
+def test_new_references_start_from_the_built_in_table():
+    source = index(FREE)
+    for _ in range(50):
+        source.observe(DOCUMENT[:3])
+        source.suggest([], 8)
+        source.observe([1])
+    source.clear_references()
+    source.add_reference(DOCUMENT)
+    assert tuple(source._references[0].calibration.hazards()) == PRIORS["reference"]
+
+
+def test_the_longest_match_drafts_and_recycling_where_nothing_matches():
+    source = index(FREE)
+    source.observe([*DOCUMENT[:3], 500, *DOCUMENT[:3]])
+    assert source.suggest([], 1) == [500]
+    assert source.drafted_by == "conversation"
+    source.observe([DOCUMENT[3], 600, 601, 600])
+    assert source.suggest([], 1) == [601]
+    assert source.drafted_by == "recycling"
+
+
+def test_the_recycled_draft_keeps_its_cap():
+    source = SpeculationIndex(9, options=IndexOptions(policy="calibrated", cost=FREE))
+    source.observe([5, 5])
+    assert len(source.suggest([], 16)) == 8
+
+
+def test_curves_are_linear_between_their_points_and_go_on_behind_the_last():
+    curve = CostCurve([(1, 1.0), (3, 2.0), (5, 2.5)])
+    assert [curve.cost(n) for n in range(1, 8)] == [1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0]
+    assert CostCurve([(1, 1.5), (2, 1.0)]).cost(9) == 1.0
+    native = COST_CURVES["native"]
+    assert [native.cost(n) for n in (1, 2, 4, 8, 16)] == [1.0, 1.26, 1.35, 1.83, 3.39]
+    llama = COST_CURVES["llama.cpp"]
+    assert [llama.cost(n) for n in (2, 3, 4, 8, 16)] == [1.75, 2.2, 2.68, 4.35, 7.8]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [[], [(1, 1.0)], [(2, 1.0), (3, 2.0)], [(1, 1.0), (1, 2.0)], [(1, 0.5), (2, 1.0)]]
+    + [[(1, 1.0), (2, float(bad))] for bad in ("nan", "inf")],
+)
+def test_a_table_that_is_no_curve_is_refused(points):
+    with pytest.raises(ValueError, match="cost points"):
+        CostCurve(points)
