@@ -21,8 +21,9 @@ from maglio.draft.cascade import frozen
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
 from maglio.draft.turn_gate import TurnGate
-from maglio.errors import ContextFullError, InvalidArgumentError, MaglioError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
+from maglio.history import History
 from maglio.prompt import PromptEncoder, Rendered
 from maglio.references import Reference, index_reference, read_reference
 from maglio.text import StopMatcher
@@ -75,10 +76,8 @@ class Conversation:
             self.stop += (FALLBACK_END,)  # for this model the format is plain text
         self.on_prefill = on_prefill
         self._model = model
-        self._system = system
         self._encoder = PromptEncoder(model.chat_template, model.tokenizer)
-        self._turns: list[Turn] = []
-        self._dropped = 0
+        self._history = History(system)
         self._rendered = Rendered()
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
@@ -97,34 +96,29 @@ class Conversation:
     @property
     def system(self) -> str | None:
         """The system prompt. Setting it changes the beginning of the conversation."""
-        return self._system
+        return self._history.system
 
     @system.setter
     def system(self, text: str | None) -> None:
         self._settle()
-        before, self._system = self._system, text
-        try:
-            self._follow_turns()
-        except MaglioError:  # some templates take no system prompt
-            self._system = before
-            raise
+        self._become(replace(self._history, system=text))
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns, oldest first."""
         self._settle()
-        return tuple(self._turns)
+        return self._history.turns
 
     @property
     def dropped(self) -> int:
         """How many of the oldest turns the model does not see any more, the context being full."""
-        return self._dropped
+        return self._history.dropped
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """What the model sees, in the form that chat templates take."""
         self._settle()
-        return self._messages(self._dropped)
+        return self._history.messages()
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -198,7 +192,11 @@ class Conversation:
         self._settle()
         if not isinstance(text, str):
             raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
-        dropped, prompt = self._fitting_prompt(text)
+        n_ctx = self._session.n_ctx
+        reserve = None if self.on_full == "stop" else min(self.max_tokens, n_ctx // 4)
+        history, prompt = self._encoder.fit(
+            self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
+        )
         ids = prompt.ids
         self._decoder.rewind(common_prefix(ids, self._decoder.tokens))
         start = len(self._decoder.tokens)
@@ -215,7 +213,7 @@ class Conversation:
         )
         if self._gate is not None:
             self._gate.watch(lambda: len(ids) + stream.settled)
-        self._dropped = dropped
+        self._history = history
 
         def finish(answer: Answer) -> None:
             self._end_turn(text, prompt, answer)
@@ -233,34 +231,43 @@ class Conversation:
         """
         self._settle()
         check_int("turns", turns, 1, MAX_TOKEN_ID)
-        if turns > len(self._turns):
-            raise InvalidArgumentError(
-                f"cannot undo {turns} turns: the conversation has {len(self._turns)}"
-            )
-        return self._keep(len(self._turns) - turns)
+        n_turns = len(self.turns)
+        if turns > n_turns:
+            raise InvalidArgumentError(f"cannot undo {turns} turns: the conversation has {n_turns}")
+        gone = self.turns[n_turns - turns :]
+        self._become(self._history.first(n_turns - turns))
+        return gone
 
     def retry(self) -> Answer:
         """Take back the last turn and say the same again; sampling goes on, so it may differ."""
-        return self.send(self.undo()[0].user)
+        self._check_turn(0)
+        return self.edit(len(self.turns) - 1, self.turns[-1].user)
 
     def edit(self, turn: int, text: str) -> Answer:
-        """Go back to before turn number ``turn``, counted from 0, and say ``text`` instead."""
+        """Go back to before turn number ``turn``, counted from 0, and say ``text`` instead.
+
+        Raises as :meth:`send`; nothing is then changed.
+        """
         self._check_turn(turn)
-        self._keep(turn)
-        return self.send(text)
+        before = self._history, self._rendered
+        self._become(self._history.first(turn))
+        try:
+            return self.send(text)
+        except MaglioError:
+            self._history, self._rendered = before
+            raise
 
     def drop(self, turn: int) -> Turn:
         """Take turn number ``turn``, counted from 0, out of the conversation and return it."""
         self._check_turn(turn)
-        gone = self._turns.pop(turn)
-        self._dropped -= turn < self._dropped
-        self._follow_turns()
+        gone = self.turns[turn]
+        self._become(self._history.without(turn))
         return gone
 
     def clear(self) -> None:
         """Take back all turns. The system prompt and the references stay."""
         self._settle()
-        self._keep(0)
+        self._become(self._history.first(0))
 
     # --- references ------------------------------------------------------------------------------
 
@@ -315,9 +322,9 @@ class Conversation:
             Path(path),
             saved_chat.SavedChat(
                 fingerprint=self._model.tokenizer.fingerprint,
-                system=self._system,
+                system=self.system,
                 turns=self.turns,
-                dropped=self._dropped,
+                dropped=self.dropped,
                 references=tuple(_savable(origin) for origin in self._origins),
                 sampling=self.sampling,
                 position=self.position,
@@ -332,19 +339,20 @@ class Conversation:
 
         Raises:
             ConversationFileError: the file cannot be read or trusted; nothing is changed.
+            ChatTemplateError: the chat template does not take its turns; nothing is changed.
         """
         tokenizer = self._model.tokenizer
         saved = saved_chat.read(Path(path), self._model.engine.n_vocab)
-        turns = list(saved.turns)
+        turns = saved.turns
         if saved.fingerprint != tokenizer.fingerprint:
-            turns = [
+            turns = tuple(
                 replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
                 for turn in turns
-            ]
+            )
+        self._settle()
+        self._become(History(saved.system, turns, saved.dropped))
         self.clear_references()
-        self._system, self._turns, self._dropped = saved.system, turns, saved.dropped
         self._begin(saved.sampling, position=saved.position, stream=self._decoder.tokens)
-        self._follow_turns()
         for reference in saved.references:
             self._add_if_possible(reference)
 
@@ -404,74 +412,20 @@ class Conversation:
         if reason is None and not answer.text and not ids:
             return  # it was interrupted before it began: as if nothing had been said
         self._rendered = self._encoder.answer(prompt, answer.text, ids)
-        self._turns.append(Turn(user, answer.text, ids, reason or "interrupted", answer.stats))
+        turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
+        self._history = self._history.plus(turn)
         if self._warm is not None and ids:
             self._warm.add(ids, self._model.tokenizer.eos_id)
 
-    def _keep(self, n_turns: int) -> tuple[Turn, ...]:
-        gone = tuple(self._turns[n_turns:])
-        del self._turns[n_turns:]
-        self._dropped = min(self._dropped, n_turns)
-        self._follow_turns()
-        return gone
-
-    def _follow_turns(self) -> None:
-        """The turns were changed. The cache and the indexes are cut back when it goes on."""
-        self._rendered = self._render_turns(self._dropped)
-
-    def _render_turns(self, first: int) -> Rendered:
-        """Render the turns from ``first``, with the answers as they were generated."""
-        rendered = self._rendered
-        for index in range(first, len(self._turns)):
-            turn = self._turns[index]
-            prompt = self._encoder.prompt(self._messages(first, index, turn.user), rendered)
-            rendered = self._encoder.answer(prompt, turn.answer, turn.tokens)
-        return rendered if first < len(self._turns) else Rendered()
-
-    def _messages(
-        self, first: int, last: int | None = None, user: str | None = None
-    ) -> list[dict[str, str]]:
-        """The system prompt, the turns from ``first`` up to ``last``, and what is said now."""
-        messages = [] if self._system is None else [{"role": "system", "content": self._system}]
-        for turn in self._turns[first:last]:
-            messages.append({"role": "user", "content": turn.user})
-            messages.append({"role": "assistant", "content": turn.answer})
-        if user is not None:
-            messages.append({"role": "user", "content": user})
-        return messages
-
-    def _fitting_prompt(self, text: str) -> tuple[int, Rendered]:
-        """The prompt for ``text``, and how many turns are left out of it to make it fit."""
-        n_ctx = self._session.n_ctx
-        dropped, limit, rendered = self._dropped, n_ctx, self._rendered
-        while True:
-            prompt = self._encoder.prompt(self._messages(dropped, user=text), rendered)
-            needed = len(prompt.ids)
-            if self.on_full == "drop" and limit == n_ctx:
-                limit -= min(self.max_tokens, n_ctx // 4)
-            if needed <= limit:
-                return dropped, prompt
-            if self.on_full == "stop":
-                raise ContextFullError(
-                    f"the conversation with this message has {needed} tokens, more than the "
-                    f"context of {n_ctx}; undo turns, clear the conversation, choose "
-                    "on_full='drop', or load the model with a larger n_ctx"
-                )
-            if dropped == len(self._turns):
-                raise ContextFullError(
-                    f"this message alone makes {needed} tokens, more than the {limit} that the "
-                    f"context of {n_ctx} has for it; shorten it, or load the model with a larger "
-                    "n_ctx"
-                )
-            # More than necessary, so that not every later turn has to drop one again.
-            limit = n_ctx // 2
-            dropped += 1
-            rendered = self._render_turns(dropped)
+    def _become(self, history: History) -> None:
+        """Go on from another history. Cache and indexes are cut back when a message is sent."""
+        self._rendered = self._encoder.history(history, self._rendered)
+        self._history = history
 
     def _check_turn(self, turn: int) -> None:
         self._settle()
-        check_int("turn", turn, 0, max(0, len(self._turns) - 1))
-        if not self._turns:
+        check_int("turn", turn, 0, max(0, len(self.turns) - 1))
+        if not self.turns:
             raise InvalidArgumentError("the conversation has no turns yet")
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from maglio.errors import ContextFullError
+from maglio.history import History
 from maglio.text import Tokenizer
 from maglio.text.template import ChatTemplate, Message
 
@@ -80,6 +82,56 @@ class PromptEncoder:
         if len(said) < len(text) and text.startswith(said):
             rest = self._tokenizer.encode(text[len(said) :], add_special=False)
         return prompt.extended(self._template.mark(text), (*ids, *rest))
+
+    def history(self, history: History, known: Rendered) -> Rendered:
+        """Render all turns that the model sees, with the answers as they were generated."""
+        rendered = known
+        for index in range(history.dropped, len(history.turns)):
+            turn = history.turns[index]
+            prompt = self.prompt(history.messages(index, turn.user), rendered)
+            rendered = self.answer(prompt, turn.answer, turn.tokens)
+        return rendered if history.dropped < len(history.turns) else Rendered()
+
+    def fit(
+        self, history: History, user: str, known: Rendered, *, n_ctx: int, reserve: int | None
+    ) -> tuple[History, Rendered]:
+        """Render the prompt for what the user says now.
+
+        Args:
+            history: the conversation before.
+            user: the message.
+            known: ``history`` as it was rendered.
+            n_ctx: most tokens of the prompt.
+            reserve: drop turns, oldest first, where less than this would be left for the answer;
+                and then down to half the context, so that not every later turn has to drop one.
+                ``None``: never.
+
+        Returns:
+            ``history``, perhaps with more turns dropped, and the prompt.
+
+        Raises:
+            ContextFullError: the prompt does not fit.
+        """
+        prompt = self.prompt(history.messages(user=user), known)
+        limit = n_ctx - (reserve or 0)
+        if len(prompt.ids) <= limit:
+            return history, prompt
+        if reserve is None:
+            raise ContextFullError(
+                f"the conversation with this message has {len(prompt.ids)} tokens, more than the "
+                f"context of {n_ctx}; undo turns, clear the conversation, choose "
+                "on_full='drop', or load the model with a larger n_ctx"
+            )
+        while len(prompt.ids) > n_ctx // 2 and history.dropped < len(history.turns):
+            history = history.dropping(history.dropped + 1)
+            prompt = self.prompt(history.messages(user=user), self.history(history, known))
+        if len(prompt.ids) > limit:
+            raise ContextFullError(
+                f"this message alone makes {len(prompt.ids)} tokens, more than the {limit} that "
+                f"the context of {n_ctx} has for it; shorten it, or load the model with a larger "
+                "n_ctx"
+            )
+        return history, prompt
 
     def _continues(self, begin: str, text: str) -> bool:
         if not text.startswith(begin):

@@ -204,6 +204,16 @@ def test_a_template_that_rewrites_history_costs_only_the_rewritten_part(strippin
     assert all(f"assistant\n{short}\n" in rendered for short in said[:-1])
 
 
+def test_an_edit_that_does_not_fit_changes_nothing(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5)
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    before = (chat.turns, chat.tokens)
+    with pytest.raises(ContextFullError):
+        chat.edit(1, "x" * 300)
+    assert (chat.turns, chat.tokens) == before
+
+
 def test_dropping_a_turn_takes_it_out_of_the_middle(model):
     chat = model.chat(sampling=SAMPLED, max_tokens=5)
     for text in TEXTS[:3]:

@@ -136,7 +136,7 @@ def test_commands_change_what_they_say(terminal, tmp_path):
         "/set temperature 0": None,
         "/spec maybe": "/spec takes on or off",
         "/undo": "cannot undo 1 turns",
-        "/retry": "cannot undo 1 turns",
+        "/retry": "has no turns yet",
         "/what": "there is no command /what",
         "/load missing.json": "cannot load missing.json",
         "/save": "name a file",
