@@ -42,6 +42,9 @@ class Recycling {
   // it. At most kWidth candidates are kept. Throws like observe().
   void observe_rows(const int32_t* tokens, const int32_t* candidates, size_t rows, size_t width);
 
+  // The stream is another one from here on: what comes next does not follow what came last.
+  void restart() { before_last_ = last_ = kNothing; }
+
   // Writes the chain after the stream's last token, at most `limit` tokens; returns their number.
   size_t draft(size_t limit, int32_t* out) const;
 

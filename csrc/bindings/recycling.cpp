@@ -55,6 +55,10 @@ void bind_recycling(nb::module_& m) {
            "an id outside the vocabulary.")
       .def("observe_rows", &observe_rows, "tokens"_a, "candidates"_a,
            "Learn that ``candidates[i]``, int32 (k, n) best first, may follow ``tokens[i]``.")
+      .def(
+          "restart",
+          [](Table& self) { self.release_gil([](Recycling& table) { table.restart(); }); },
+          "The stream is another one from here on; what was learnt stays.")
       .def("draft", &bindings::draft<Recycling>, "limit"_a,
            "At most ``limit`` tokens: the chain of best successors after the stream.")
       .def("topk_of", &topk_of, "token"_a, "At most 8 candidates after ``token``, best first.")

@@ -1,8 +1,11 @@
 """Exact speculative decoding without a draft model, on ordinary CPUs."""
 
+from maglio.chat import Conversation
 from maglio.decode import GenerationStats, SamplingParams
 from maglio.errors import (
+    ChatTemplateError,
     ContextFullError,
+    ConversationFileError,
     InvalidArgumentError,
     InvalidLogitsError,
     MaglioError,
@@ -11,10 +14,15 @@ from maglio.errors import (
 )
 from maglio.generation import Generation, Stream, TextToken
 from maglio.model import Model, Speculation, load
+from maglio.turn import Answer, Turn
 from maglio.version import __version__
 
 __all__ = [
+    "Answer",
+    "ChatTemplateError",
     "ContextFullError",
+    "Conversation",
+    "ConversationFileError",
     "Generation",
     "GenerationStats",
     "InvalidArgumentError",
@@ -27,6 +35,7 @@ __all__ = [
     "Speculation",
     "Stream",
     "TextToken",
+    "Turn",
     "__version__",
     "load",
 ]

@@ -325,6 +325,9 @@ class Recycling:
         Learn that ``candidates[i]``, int32 (k, n) best first, may follow ``tokens[i]``.
         """
 
+    def restart(self) -> None:
+        """The stream is another one from here on; what was learnt stays."""
+
     def draft(self, limit: int) -> list[int]:
         """
         At most ``limit`` tokens: the chain of best successors after the stream.

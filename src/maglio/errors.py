@@ -53,3 +53,11 @@ class InvalidLogitsError(MaglioError):
 
 class DataFileError(MaglioError):
     """A benchmark file or recording cannot be read or trusted; the message says which and why."""
+
+
+class ChatTemplateError(MaglioError):
+    """A model's chat template is broken, hostile, or refuses the messages it was given."""
+
+
+class ConversationFileError(MaglioError):
+    """A saved conversation cannot be read or trusted; the message names the file and why."""

@@ -65,6 +65,11 @@ class Stream(Iterator[TextToken]):
         self._decoder = decoder
         self._detokenizer = Detokenizer(tokenizer, continues=True)
         self._matcher = StopMatcher(stop)
+        self._stops = frozenset(stop_tokens) | tokenizer.eog_ids
+        self._can_cut = len(stop) > 0
+        self._length = 0  # of the text, before any stop string is cut off
+        self._ends: list[int | None] = []  # where each token's text ends, if not in a character
+        self._settled = 0
         self._fresh = ""
         self._pieces: list[str] = []
         self._ids: list[int] = []
@@ -72,7 +77,7 @@ class Stream(Iterator[TextToken]):
         self._tokens = decoder.generate(
             prompt,
             max_tokens=max_tokens,
-            stop_tokens=frozenset(stop_tokens) | tokenizer.eog_ids,
+            stop_tokens=self._stops,
             should_stop=self._read,
         )
 
@@ -104,6 +109,23 @@ class Stream(Iterator[TextToken]):
         return "".join(self._pieces)
 
     @property
+    def settled(self) -> int:
+        """How many of the tokens are sure to stay: no stop can reach back to them."""
+        return self._settled
+
+    @property
+    def kept(self) -> int:
+        """How many tokens stay now that it has ended: all up to a stop token or a stop string.
+
+        A token that a stop string begins in does not count.
+        """
+        if self._matcher.stopped:
+            limit = len(self.text)
+            fits = [i for i, end in enumerate(self._ends) if end is not None and end <= limit]
+            return fits[-1] + 1 if fits else 0
+        return len(self._ends)
+
+    @property
     def finish_reason(self) -> FinishReason | None:
         """``stop``, ``length``, or ``None`` while it is going on or when it was closed early."""
         return self._decoder.finish_reason
@@ -121,8 +143,15 @@ class Stream(Iterator[TextToken]):
 
     def _read(self, token: int) -> bool:
         """Take the text of a committed token; True when it completes a stop string."""
-        text, stopped = self._matcher.push(self._detokenizer.push(token))
+        piece = self._detokenizer.push(token)
+        text, stopped = self._matcher.push(piece)
         self._fresh += text
+        if token not in self._stops:
+            pending = self._detokenizer.pending
+            self._length += len(piece)
+            self._ends.append(None if pending else self._length)
+            if not self._can_cut or not (stopped or pending or self._matcher.holding):
+                self._settled = len(self._ends)
         return stopped
 
     def _flush(self) -> str:

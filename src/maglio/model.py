@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from maglio.chat import Conversation, OnFull
 from maglio.decode import (
     CostGate,
     DecodeOptions,
@@ -27,8 +28,9 @@ from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
 from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
-from maglio.text import Tokenizer
+from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.tokenizer import from_metadata
+from maglio.warm import WarmIndex
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
@@ -141,16 +143,24 @@ def load(
     _check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(default_model_path() if path is None else path)
     tokenizer = from_metadata(file.metadata)
-    return Model(NativeEngine(file, n_ctx=n_ctx, threads=threads), tokenizer)
+    template = file.metadata.get("tokenizer.chat_template")
+    return Model(
+        NativeEngine(file, n_ctx=n_ctx, threads=threads),
+        tokenizer,
+        chat_template=template if isinstance(template, str) else None,
+    )
 
 
 class Model:
     """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`."""
 
-    def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+    ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self._history = History()
+        self._chat_template = chat_template
 
     @cached_property
     def _cost(self) -> CostModel:
@@ -160,6 +170,15 @@ class Model:
         if measured is not None:
             return measured.curve()
         return COST_CURVES.get(self.engine.name, LLAMA_CPP_COST)
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """How conversations are written for this model; ChatML if its file does not say.
+
+        Raises:
+            ChatTemplateError: the template in the model file is not valid.
+        """
+        return ChatTemplate(self._chat_template, self.tokenizer)
 
     def session(self) -> NativeSession:
         """Start an empty sequence for direct use of the engine."""
@@ -236,6 +255,62 @@ class Model:
             stop_tokens=stop_tokens,
         ).result()
 
+    def chat(
+        self,
+        system: str | None = None,
+        *,
+        sampling: SamplingParams | None = None,
+        speculation: bool | Speculation = True,
+        references: Sequence[Reference | Path] = (),
+        max_tokens: int = 512,
+        on_full: OnFull = "stop",
+        stop: Sequence[str] = (),
+        on_prefill: Callable[[int, int], None] | None = None,
+        warm: bool = False,
+    ) -> Conversation:
+        """Start a conversation.
+
+        Args:
+            system: what the model is told first. ``None`` leaves it to the chat template.
+            sampling: how tokens are chosen; greedily when ``None``.
+            speculation: whether, or how, to draft. What is said is the same either way.
+            references: documents that the model may quote, to draft from: texts, files or folders
+                given as paths, token ids, or indexes.
+            max_tokens: most tokens of an answer; the context's end may come first.
+            on_full: what to do when a message does not fit the context any more. ``stop``: raise
+                ContextFullError. ``drop``: leave out the oldest turns, but not the system prompt;
+                :attr:`Conversation.dropped` says how many.
+            stop: an answer ends before the first of these texts, besides where the model ends it.
+            on_prefill: called with (tokens done, tokens in all) while a message is read.
+            warm: keep the token ids of answers on this machine, in :attr:`warm_index`, and draft
+                from those of earlier conversations.
+
+        Raises:
+            InvalidArgumentError: an argument can never work.
+            IndexFileError: the warm index is damaged.
+            ChatTemplateError: the model's chat template is not valid.
+            OutOfMemoryError: there is no memory for the cache or a reference.
+        """
+        return Conversation(
+            self,
+            system=system,
+            sampling=sampling,
+            speculation=speculation,
+            references=references,
+            max_tokens=max_tokens,
+            on_full=on_full,
+            stop=_texts(stop),
+            on_prefill=on_prefill,
+            warm=self.warm_index if warm else None,
+        )
+
+    @property
+    def warm_index(self) -> WarmIndex:
+        """Where conversations with ``warm`` keep answers of this model; it can be cleared."""
+        path = self.engine.path
+        key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
+        return WarmIndex(key, self.engine.n_vocab)
+
     def _drafting(
         self, speculation: bool | Speculation, references: Sequence[Reference]
     ) -> tuple[DraftSource | None, DecodeOptions | None, CostGate | None]:
@@ -247,20 +322,25 @@ class Model:
                 f"speculation must be True, False or a Speculation, not {speculation!r}"
             )
         cost = LiveCost(self._cost if how.cost is None else how.cost)
-        history = self._history if how.history and how.policy == "calibrated" else None
-        source = how.source or self._index(how._index_options(cost), references, history)
-        if how.source is not None and len(references) > 0:
+        documents = [references] if isinstance(references, str) else references
+        if how.source is not None and len(documents) > 0:
             raise InvalidArgumentError(
                 "references are drafted from by the built-in source; give either references "
                 "or a source of your own"
             )
+        source = how.source or self._index(how, cost, documents)
         return source, how._decode_options(), how._gate(cost)
 
     def _index(
-        self, options: IndexOptions, references: Sequence[Reference], history: History | None
+        self, how: Speculation, cost: CostModel, documents: Sequence[Reference]
     ) -> SpeculationIndex:
-        index = SpeculationIndex(self.engine.n_vocab, options=options, history=history)
-        for document in [references] if isinstance(references, str) else references:
+        remembers = how.history and how.policy == "calibrated"
+        index = SpeculationIndex(
+            self.engine.n_vocab,
+            options=how._index_options(cost),
+            history=self._history if remembers else None,
+        )
+        for document in documents:
             index.add_reference(index_reference(document, self.tokenizer))
         return index
 

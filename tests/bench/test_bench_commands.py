@@ -66,16 +66,9 @@ def test_curves_come_from_names_and_files(tmp_path):
     assert find_curves([str(path)])["mine"].cost(8) == 2.5
     path.write_text('{"costs": [{"draft": 1, "cost": 0.9}, {"draft": 7, "cost": 2.5}]}')
     assert find_curves([str(path)])["mine"].points == ((1, 1.0), (2, 1.0), (8, 2.5))
-    for content in (
-        '{"costs": [{"draft": 1}]}',
-        '{"costs": [1]}',
-        "{}",
-        "[[1]]",
-        "nonsense",
-        '[["1", 1]]',
-        "[[1, true], [2, 1]]",
-        "7",
-    ):
+    bad = ["[[1]]", "nonsense", '[["1", 1]]', "[[1, true], [2, 1]]", "7", "{}"]
+    bad += ['{"costs": [{"draft": 1}]}', '{"costs": [1]}']
+    for content in bad:
         path.write_text(content)
         with pytest.raises(DataFileError, match=r"mine\.json"):
             find_curves([str(path)])

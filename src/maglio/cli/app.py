@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import bench, generate, index, probe, tokenize
+from maglio.cli import bench, chat, generate, index, probe, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("generate")(generate.generate)
+app.command("chat")(chat.chat)
 app.command("probe")(probe.probe)
 app.command("spec-bench", hidden=True)(probe.probe)
 app.command("tokenize")(tokenize.tokenize)

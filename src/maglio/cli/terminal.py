@@ -13,6 +13,7 @@ Color = Literal["auto", "on", "off"]
 
 _RESET = "\x1b[0m"
 _STYLES = {"conversation": "\x1b[36m", "reference": "\x1b[32m", "recycling": "\x1b[33m"}
+_DIM = "\x1b[2m"
 # Control characters other than tab and newline: model output must not steer the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -39,6 +40,8 @@ class TokenWriter:
         if self._tame:
             text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
         style = _STYLES.get(source.split(":")[0], "") if self._color else ""
+        if source == "thinking" and (self._color or self._tame):
+            style = _DIM
         self._stream.write(f"{style}{text}{_RESET}" if style else text)
         self._stream.flush()
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from maglio.cli.llama_vocabulary import llama_ids
 from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
 from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
-from maglio.text.tokenizer import from_metadata
+from maglio.text import ChatTemplate, Tokenizer, from_metadata
+from maglio.text.template import Message
+
+_CONTEXT = 4  # tokens shown on either side of a difference
 
 
 def tokenize(
@@ -28,12 +35,79 @@ def tokenize(
         bool,
         typer.Option("--parse-special", help="Read control tokens spelled out in the text."),
     ] = False,
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="Render with the chat template: a JSON list of messages, or the text of one. "
+            "Shows the prompt on stderr, and ids with their text.",
+        ),
+    ] = False,
+    against: Annotated[
+        Literal["llama.cpp"] | None,
+        typer.Option("--against", help="Compare with this tokenizer.", show_default=False),
+    ] = None,
 ) -> None:
     """Print the token ids of a text, one per line."""
-    tokenizer = from_metadata(ModelFile(default_model_path() if model is None else model).metadata)
+    path = default_model_path() if model is None else model
+    metadata = ModelFile(path).metadata
+    tokenizer = from_metadata(metadata)
+    data = _read(file)
+    if chat:
+        source = metadata.get("tokenizer.chat_template")
+        template = ChatTemplate(source if isinstance(source, str) else None, tokenizer)
+        rendered = template.render(_messages(data))
+        ids = template.encode(rendered)
+        text = template.unmark(rendered)
+        print(text, file=sys.stderr)
+        sys.stdout.writelines(f"{i}\t{_shown(tokenizer, i)}\n" for i in ids)
+        data, parse_special = text.encode("utf-8", "surrogateescape"), True
+        # As we do: one BOS token, the template's or the tokenizer's.
+        special = not (template.bos_text and text.startswith(template.bos_text))
+    else:
+        ids = tokenizer.encode(data, add_special=special, parse_special=parse_special)
+        sys.stdout.writelines(f"{token}\n" for token in ids)
+    if against is not None:
+        theirs = llama_ids(path, data, add_special=special, parse_special=parse_special)
+        _compare(tokenizer, ids, theirs)
+
+
+def _read(file: Path) -> bytes:
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
-    ids = tokenizer.encode(data, add_special=special, parse_special=parse_special)
-    sys.stdout.writelines(f"{token}\n" for token in ids)
+
+
+def _messages(data: bytes) -> Sequence[Message]:
+    """A JSON list of objects as it is; anything else as what a user says."""
+    try:
+        messages = json.loads(data)
+    except (ValueError, RecursionError):
+        messages = None
+    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+        return messages
+    return [{"role": "user", "content": data.decode("utf-8", "surrogateescape")}]
+
+
+def _compare(tokenizer: Tokenizer, ours: Sequence[int], theirs: Sequence[int]) -> None:
+    """Say whether the ids are the same; the first difference, with its surroundings, if not."""
+    if list(ours) == list(theirs):
+        print(f"the same {len(ours)} tokens as llama.cpp", file=sys.stderr)
+        return
+    pairs = zip_longest(ours, theirs)
+    at = next(i for i, (mine, other) in enumerate(pairs) if mine != other)
+    print(
+        f"different from llama.cpp at token {at} (of {len(ours)}, llama.cpp {len(theirs)})",
+        file=sys.stderr,
+    )
+    for name, ids in (("maglio", ours), ("llama.cpp", theirs)):
+        print(f"{name}:", file=sys.stderr)
+        for i in range(max(0, at - _CONTEXT), min(len(ids), at + _CONTEXT + 1)):
+            arrow = ">" if i == at else " "
+            print(f" {arrow} {i}\t{ids[i]}\t{_shown(tokenizer, ids[i])}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _shown(tokenizer: Tokenizer, token: int) -> str:
+    return json.dumps(tokenizer.token_bytes(token).decode("utf-8", "replace"), ensure_ascii=False)

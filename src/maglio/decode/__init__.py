@@ -5,7 +5,7 @@ from maglio.decode.gate import CostGate, GateEvents, GateOptions
 from maglio.decode.live_cost import LiveCost
 from maglio.decode.params import SamplingParams
 from maglio.decode.sampler import Sampler
-from maglio.decode.stats import GenerationStats
+from maglio.decode.stats import GenerationStats, total
 from maglio.decode.token import Token
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "SamplingParams",
     "SpeculativeDecoder",
     "Token",
+    "total",
 ]

@@ -12,7 +12,7 @@ it is one that plain decoding would produce with the same probability.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
@@ -129,6 +129,7 @@ class SpeculativeDecoder:
         self._history_start = sampler.history_length
         self._intact = session.length  # rows that no failed forward can have touched
         self._unsettled = False
+        self._cut = False  # the stream was cut back and not everybody knows
         self._lost: str | None = None
         self._run: _Run | None = None
 
@@ -153,6 +154,43 @@ class SpeculativeDecoder:
         if self._source is None:
             return recorder.snapshot({}, None)
         return recorder.snapshot(self._source.muted(), self._source.error)
+
+    def rewind(self, length: int) -> None:
+        """Cut the committed stream back to ``length`` tokens, to go on differently from there.
+
+        The cache keeps the rows of what is left, and the sampler's history becomes what is left;
+        the random stream stays where it is. A source that can is told (see
+        :class:`~maglio.draft.source.Rewinds`). A generation under way is given up; its statistics
+        are kept until the next one.
+
+        Raises:
+            InvalidArgumentError: the stream is not that long.
+            MaglioError: the session cannot rewind.
+        """
+        if self._unsettled and self._run is not None:
+            self._settle(self._run)
+        check_int("length", length, 0, len(self._tokens))
+        if length == len(self._tokens):
+            return
+        if self._run is not None:
+            self._run = replace(self._run)  # whoever still advances the old one is told
+        self._cut = True
+        del self._tokens[length:]
+        self._spread_cut()
+        if self._lost is not None:
+            raise MaglioError(self._lost)
+
+    def _spread_cut(self) -> None:
+        """Make everybody agree with a stream that was cut back. Twice does no harm."""
+        length = len(self._tokens)
+        self._rewind(length)
+        self._intact = min(self._intact, self._session.length)
+        self._sampler.restart(self._tokens)
+        self._history_start = 0
+        if self._source is not None and self._observed > length:
+            self._source.rewind(tuple(self._tokens))
+            self._observed = length
+        self._cut = False
 
     def generate(
         self,
@@ -225,6 +263,8 @@ class SpeculativeDecoder:
         """Clean up after a generation that was not closed, and check that this one can start."""
         if self._unsettled and self._run is not None:
             self._settle(self._run)
+        if self._cut:
+            self._spread_cut()
         if not prompt:
             self._rewind(len(self._tokens) - 1)
         if self._lost is not None:

@@ -59,6 +59,7 @@ class GuardedSource:
         self._n_vocab = n_vocab
         self._observe_topk = getattr(source, "observe_topk", None)
         self._truncate_pending = getattr(source, "truncate_pending", None)
+        self._rewind = getattr(source, "rewind", None)
         self._counts = getattr(source, "counts", None)
         self._labels = hasattr(source, "drafted_by")
         self._topk = 0
@@ -88,6 +89,12 @@ class GuardedSource:
     def observe(self, tokens: Sequence[int]) -> None:
         """Tell of committed ``tokens``."""
         self._guarded(self._source.observe, tokens)
+
+    def rewind(self, kept: Sequence[int]) -> None:
+        """Tell that the stream was cut back to ``kept``, if it can make use of that."""
+        self._suggested = 0
+        if self._rewind is not None:
+            self._guarded(self._rewind, kept)
 
     def observe_topk(self, tokens: Sequence[int], rows: Logits) -> None:
         """Tell of the best candidates of ``rows``, ``(len(tokens), n_vocab)``, if it wants them."""

@@ -29,14 +29,19 @@ class Sampler:
             outside the vocabulary.
     """
 
-    __slots__ = ("_native", "_params")
+    __slots__ = ("_n_vocab", "_native", "_params")
 
     def __init__(self, params: SamplingParams, n_vocab: int) -> None:
         check_int("n_vocab", n_vocab, 1, 2**20 - 1)
         self._params = params
+        self._n_vocab = n_vocab
+        self._native = self._make()
+
+    def _make(self) -> _core.Sampler:
+        params = self._params
         try:
-            self._native = _core.Sampler(
-                n_vocab,
+            return _core.Sampler(
+                self._n_vocab,
                 temperature=params.temperature,
                 top_k=params.top_k,
                 top_p=params.top_p,
@@ -59,7 +64,7 @@ class Sampler:
     @property
     def n_vocab(self) -> int:
         """Length of the rows it samples from."""
-        return self._native.n_vocab
+        return self._n_vocab
 
     @property
     def position(self) -> int:
@@ -75,6 +80,21 @@ class Sampler:
         """Continue the random stream at ``position``; the history is not changed."""
         check_int("position", position, 0, MAX_SEED)
         self._native.seek(position)
+
+    def restart(self, history: Sequence[int]) -> None:
+        """Make ``history`` the history; the random stream stays where it is.
+
+        Raises:
+            InvalidArgumentError: an id is not an integer of the vocabulary; nothing is changed.
+        """
+        before, position = self._native, self._native.position
+        self._native = self._make()
+        self._native.seek(position)
+        try:
+            self.accept(history)
+        except InvalidArgumentError:
+            self._native = before
+            raise
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Append ``tokens`` to the history; all of them, or none if one cannot be a token.

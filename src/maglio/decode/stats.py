@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import MappingProxyType
@@ -73,6 +73,16 @@ class GenerationStats:
         return _ratio(self.committed - (self.prompt_tokens > 0), self.decode_s)
 
 
+def total(parts: Iterable[GenerationStats]) -> GenerationStats:
+    """Add up several generations; sources are muted as in the last one that knows them."""
+    recorder = StatsRecorder()
+    muted: dict[str, bool] = {}
+    for part in parts:
+        recorder.add(part)
+        muted |= {name: counts.muted for name, counts in part.sources.items()}
+    return recorder.snapshot(muted, None)
+
+
 @dataclass(slots=True)
 class StatsRecorder:
     """Counts of the generation under way. Its clock runs while the decoder does."""
@@ -88,6 +98,18 @@ class StatsRecorder:
     _resumed_at: float | None = None
     _drafted: dict[str, int] = field(default_factory=dict)
     _accepted: dict[str, int] = field(default_factory=dict)
+
+    def add(self, stats: GenerationStats) -> None:
+        """Add a finished generation."""
+        self.steps += stats.steps
+        self.verify_steps += stats.verify_steps
+        self.committed += stats.committed
+        self.prompt_tokens += stats.prompt_tokens
+        self.prefill_s += stats.prefill_s
+        self.forward_s += stats.decode_s - stats.overhead_s
+        self._busy_s += stats.prefill_s + stats.decode_s
+        for name, counts in stats.sources.items():
+            self.draft(name, drafted=counts.drafted, accepted=counts.accepted)
 
     def resume(self) -> None:
         """Start the clock: the decoder works."""

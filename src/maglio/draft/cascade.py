@@ -7,7 +7,7 @@ policy's choice; finding a continuation is the indexes' business.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,8 @@ class SpeculationIndex:
             self._conversation = _conversation(options)
         self._references: list[Member] = []
         self._history: Member | None = None
+        self._past: FrozenAutomaton | None = None  # what the history's member matches
+        self._documents: list[FrozenAutomaton] = []  # of the references, in their order
         self._policy = _policy(options)
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
@@ -154,13 +156,41 @@ class SpeculationIndex:
             member, draft = self._pending
             self._pending = Choice(member, draft[:tried])
 
+    def rewind(self, kept: Sequence[int]) -> None:
+        """The stream is now ``kept``: follow that one instead.
+
+        The counts stay, and what verified rows have taught about the model.
+        """
+        tokens = token_array(kept)
+        self.truncate_pending(0)
+        self._pending = None
+        if self._conversation is not None:
+            self._conversation.replace(*_live_index(self._options))
+            self._conversation.follow(tokens)
+        indexed = list(zip(self._references, self._documents, strict=True))
+        if self._history is not None and self._past is not None:
+            indexed.append((self._history, self._past))
+        for member, document in indexed:
+            cursor = document.cursor()
+            member.replace(cursor, cursor.advance_many)
+            member.follow(tokens)
+        if self._table is not None:
+            self._table.restart()
+            self._table.observe(tokens[-2:])
+        del self._stream[:]
+        self._remember(tokens)
+
     def add_reference(
-        self, document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+        self,
+        document: Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton,
+        *,
+        name: str | None = None,
     ) -> str:
         """Draft from a document too; it is matched against the stream so far at once.
 
         Args:
             document: token ids of the model's tokenizer, or an index of them.
+            name: what to call the source: ``reference:`` and a word; by default its number.
 
         Returns:
             The name of the new source.
@@ -180,13 +210,17 @@ class SpeculationIndex:
             )
         cursor = index.cursor()
         cursor.advance_many(np.asarray(self._stream, dtype=np.int32))
-        name = f"reference:{len(self._references)}"
+        if name is None:
+            numbered = [m for m in self._references if m.name.removeprefix("reference:").isdigit()]
+            name = f"reference:{len(numbered)}"
+        self._documents.append(index)
         self._references.append(Member(name, cursor, cursor.advance_many, self._options))
         return name
 
     def clear_references(self) -> None:
         """Drop all documents with their counts; what is pending of them is never counted."""
         self._references.clear()
+        self._documents.clear()
 
     def _matching(self) -> list[Member]:
         """The members that match the stream, in order of preference."""
@@ -203,6 +237,7 @@ class SpeculationIndex:
         """Draft from earlier streams, go on with what they taught, and be one of them."""
         index = history.index()
         if index is not None and index.max_token < self._n_vocab:
+            self._past = index
             cursor = index.cursor()
             self._history = Member("history", cursor, cursor.advance_many, self._options)
         for member in self._members():
@@ -238,6 +273,14 @@ def _policy(options: IndexOptions) -> DraftPolicy:
 
 
 def _conversation(options: IndexOptions) -> Member:
+    index, follow = _live_index(options)
+    return Member("conversation", index, follow, options)
+
+
+def _live_index(
+    options: IndexOptions,
+) -> tuple[SuffixAutomaton, Callable[[npt.NDArray[np.int32]], None]]:
+    """Make an empty index of the stream, and what extends it."""
     try:
         index = SuffixAutomaton(token_cap=options.token_cap)
     except (ValueError, TypeError) as error:
@@ -249,4 +292,4 @@ def _conversation(options: IndexOptions) -> Member:
         except MemoryError:
             return  # the index has poisoned itself: it answers 0 from now on
 
-    return Member("conversation", index, follow, options)
+    return index, follow

@@ -40,12 +40,12 @@ class Member:
     __slots__ = (
         "_accepted",
         "_drafted",
-        "_follow",
         "_mute_left",
         "_options",
         "_window",
         "calibration",
         "draft",
+        "follow",
         "matcher",
         "name",
     )
@@ -61,12 +61,18 @@ class Member:
         self.matcher = matcher
         self.draft = matcher.draft
         self.calibration = Calibration(self.kind)
-        self._follow = follow
+        self.follow = follow
         self._options = options
         self._window: deque[bool] = deque(maxlen=options.window)
         self._drafted = 0
         self._accepted = 0
         self._mute_left = 0
+
+    def replace(self, matcher: Matcher, follow: Callable[[npt.NDArray[np.int32]], None]) -> None:
+        """Draft from another index from now on, with the same account."""
+        self.matcher = matcher
+        self.draft = matcher.draft
+        self.follow = follow
 
     @property
     def muted(self) -> bool:
@@ -84,7 +90,7 @@ class Member:
 
     def observe(self, tokens: npt.NDArray[np.int32]) -> None:
         """Follow the stream by ``tokens``; they count against the time that it is muted."""
-        self._follow(tokens)
+        self.follow(tokens)
         if self._mute_left:
             self._mute_left = max(0, self._mute_left - len(tokens))
 

@@ -80,6 +80,10 @@ class RecyclingTable:
         except (ValueError, TypeError) as error:
             raise InvalidArgumentError(str(error)) from None
 
+    def restart(self) -> None:
+        """The stream is another one from here on; what was learnt stays."""
+        self._native.restart()
+
     def draft(self, limit: int) -> list[int]:
         """The chain of best successors after the stream, at most ``limit`` tokens."""
         return self._native.draft(limit)

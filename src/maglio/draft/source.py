@@ -53,6 +53,15 @@ class TruncatesPending(Protocol):
         ...
 
 
+@runtime_checkable
+class Rewinds(Protocol):
+    """A source that can follow a stream which is cut back and goes on differently."""
+
+    def rewind(self, kept: Sequence[int]) -> None:
+        """The stream is now ``kept``, a beginning of what was observed; forget the rest of it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
     """How one source did: draft tokens proposed and accepted, and whether it is muted now."""

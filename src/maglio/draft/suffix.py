@@ -89,6 +89,7 @@ class ConversationSource:
             self._index = SuffixAutomaton(token_cap=token_cap)
         except (ValueError, TypeError) as error:
             raise InvalidArgumentError(str(error)) from error
+        self._token_cap = token_cap
         self._min_match = min_match
         self._pending: list[int] = []
         self._drafted = 0
@@ -136,6 +137,12 @@ class ConversationSource:
             self._index.extend(tokens)
         except MemoryError:
             return  # the index has poisoned itself and answers 0 from now on
+
+    def rewind(self, kept: Sequence[int]) -> None:
+        """The stream is now ``kept``: index that one instead."""
+        self._pending = []
+        self._index = SuffixAutomaton(token_cap=self._token_cap)
+        self.observe(kept)
 
     def truncate_pending(self, n: int) -> None:
         """Count only the first ``n`` tokens of the last suggestion."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from maglio.errors import InvalidArgumentError
 from maglio.text.metadata import Metadata
@@ -14,6 +15,7 @@ class AbsentTokenizer:
     bos_id: int | None = None
     eos_id: int | None = None
     eog_ids: frozenset[int] = frozenset()
+    control_tokens: Mapping[str, int] = MappingProxyType({})
     add_bos = False
     adds_space_prefix = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,13 @@ class VocabularyTokenizer(ABC):
     def eog_ids(self) -> frozenset[int]:
         """Every token that ends a generation."""
         return self._vocabulary.eog_ids
+
+    @cached_property
+    def control_tokens(self) -> Mapping[str, int]:
+        """Ids of the tokens that steer the model, by the text that spells them."""
+        tokens = self._vocabulary.tokens
+        control = np.isin(self._vocabulary.kinds, (TokenKind.CONTROL, TokenKind.UNKNOWN))
+        return {tokens[i]: i for i in np.flatnonzero(control).tolist()}
 
     @property
     def add_bos(self) -> bool:

@@ -35,6 +35,11 @@ class Detokenizer:
         self._strip_space = tokenizer.adds_space_prefix and not continues
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
+    @property
+    def pending(self) -> bool:
+        """Whether a character is incomplete."""
+        return bool(self._decoder.getstate()[0])
+
     def push(self, token: int) -> str:
         """Take one id and return the text that became complete.
 

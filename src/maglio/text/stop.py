@@ -26,6 +26,16 @@ class StopMatcher:
         self._held = ""
         self._stopped = False
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was met."""
+        return self._stopped
+
+    @property
+    def holding(self) -> bool:
+        """Whether text is held back that a stop string may begin with."""
+        return bool(self._held)
+
     def push(self, text: str) -> tuple[str, bool]:
         """Take more text; return what can be shown, and whether a stop string was met.
 

@@ -37,6 +37,11 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def control_tokens(self) -> Mapping[str, int]:
+        """Ids of the tokens that steer the model, by the text that spells them."""
+        ...
+
+    @property
     def add_bos(self) -> bool:
         """Whether ``encode(add_special=True)`` puts the BOS token first."""
         ...

@@ -1,0 +1,445 @@
+"""Conversations: turns, their place in the cache, and what drafting may learn from them.
+
+Boundary: turns text into prompts and answers. How tokens are chosen is the decoder's business, and
+how messages are written the chat template's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from maglio import saved_chat
+from maglio.decode import GenerationStats, SamplingParams, total
+from maglio.decode.decoder import SpeculativeDecoder
+from maglio.decode.params import MAX_TOKEN_ID, check_int
+from maglio.decode.sampler import Sampler
+from maglio.draft.cascade import frozen
+from maglio.draft.source import DraftSource
+from maglio.draft.suffix import FrozenAutomaton, common_prefix
+from maglio.draft.turn_gate import TurnGate
+from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.generation import Stream
+from maglio.history import History
+from maglio.prompt import PromptEncoder, Rendered
+from maglio.references import Reference, index_reference, read_reference
+from maglio.text import StopMatcher
+from maglio.text.template import FALLBACK_END
+from maglio.turn import Answer, Turn
+from maglio.warm import WarmIndex
+
+if TYPE_CHECKING:
+    from maglio.model import Model, Speculation
+
+OnFull = Literal["stop", "drop"]
+
+
+@runtime_checkable
+class _TakesReferences(Protocol):
+    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str: ...
+
+    def clear_references(self) -> None: ...
+
+
+class Conversation:
+    """Turns with one model. Made by :meth:`maglio.Model.chat`, which documents the arguments.
+
+    The cache keeps what was computed: a turn costs its own tokens, however long the history is.
+    After an undo, an edit, or where the template writes earlier turns anew, only what follows the
+    first changed token is computed again.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        system: str | None,
+        sampling: SamplingParams | None,
+        speculation: bool | Speculation,
+        references: Sequence[Reference | Path],
+        max_tokens: int,
+        on_full: OnFull,
+        stop: Sequence[str],
+        on_prefill: Callable[[int, int], None] | None,
+        warm: WarmIndex | None,
+    ) -> None:
+        if on_full not in ("stop", "drop"):
+            raise InvalidArgumentError(f"on_full is {on_full!r}; it can be stop or drop")
+        StopMatcher(stop)  # checks it
+        self.max_tokens = max_tokens
+        self.on_full: OnFull = on_full
+        self.stop = tuple(stop)
+        if model.chat_template.is_fallback and FALLBACK_END not in model.tokenizer.control_tokens:
+            self.stop += (FALLBACK_END,)  # for this model the format is plain text
+        self.on_prefill = on_prefill
+        self._model = model
+        self._encoder = PromptEncoder(model.chat_template, model.tokenizer)
+        self._history = History(system)
+        self._rendered = Rendered()
+        self._spent: list[GenerationStats] = []
+        self._open: Answer | None = None
+        self._documents: list[FrozenAutomaton] = []
+        self._origins: list[Reference | Path] = []
+        self._warm = warm
+        self._past = _past_answers(warm)
+        self._session = model.session()
+        self._speculation = speculation
+        self._begin(sampling or SamplingParams(), position=0, stream=())
+        for reference in references:
+            self.add_reference(reference)
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt. Setting it changes the beginning of the conversation."""
+        return self._history.system
+
+    @system.setter
+    def system(self, text: str | None) -> None:
+        self._settle()
+        self._become(replace(self._history, system=text))
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns, oldest first."""
+        self._settle()
+        return self._history.turns
+
+    @property
+    def dropped(self) -> int:
+        """How many of the oldest turns the model does not see any more, the context being full."""
+        return self._history.dropped
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What the model sees, in the form that chat templates take."""
+        self._settle()
+        return self._history.messages()
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The token ids of the conversation so far, up to the last answer's end."""
+        self._settle()
+        return self._rendered.ids
+
+    @property
+    def room(self) -> int:
+        """Positions of the context that are left."""
+        return max(0, self._session.n_ctx - len(self.tokens))
+
+    @property
+    def position(self) -> int:
+        """Where the random stream stands: how many tokens were sampled."""
+        self._settle()
+        return self._sampler.position
+
+    @property
+    def stats(self) -> GenerationStats:
+        """The sum of all that was generated, undone turns included."""
+        self._settle()
+        return total(self._spent)
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How tokens are chosen. Setting it takes effect with the next turn.
+
+        The random stream goes on where it stands unless the seed is another one.
+        """
+        return self._sampler.params
+
+    @sampling.setter
+    def sampling(self, params: SamplingParams) -> None:
+        self._settle()
+        same_stream = params.seed == self._sampler.params.seed
+        position = self._sampler.position if same_stream else 0
+        self._begin(params, position=position, stream=self._decoder.tokens)
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of an answer."""
+        return self._max_tokens
+
+    @max_tokens.setter
+    def max_tokens(self, limit: int) -> None:
+        check_int("max_tokens", limit, 1, MAX_TOKEN_ID)
+        self._max_tokens = limit
+
+    @property
+    def speculation(self) -> bool | Speculation:
+        """Whether, or how, to draft. Setting it takes effect with the next turn."""
+        return self._speculation
+
+    @speculation.setter
+    def speculation(self, speculation: bool | Speculation) -> None:
+        self._settle()
+        self._model._drafting(speculation, ())  # refuses what cannot work
+        self._speculation = speculation
+        self._begin(self.sampling, position=self.position, stream=self._decoder.tokens)
+
+    # --- turns -----------------------------------------------------------------------------------
+
+    def send(self, text: str) -> Answer:
+        """Say ``text`` and return the answer, which comes as it is iterated.
+
+        Raises:
+            ContextFullError: the message does not fit; nothing is changed.
+            ChatTemplateError: the chat template does not take it; nothing is changed.
+        """
+        self._settle()
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
+        n_ctx = self._session.n_ctx
+        reserve = None if self.on_full == "stop" else min(self.max_tokens, n_ctx // 4)
+        history, prompt = self._encoder.fit(
+            self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
+        )
+        ids = prompt.ids
+        self._decoder.rewind(common_prefix(ids, self._decoder.tokens))
+        start = len(self._decoder.tokens)
+        if self.on_prefill is not None:
+            report, n_new = self.on_prefill, len(ids) - start
+            self._session.on_prefill = lambda done: report(done, n_new)
+        stream = Stream(
+            self._decoder,
+            self._model.tokenizer,
+            ids[start:],
+            max_tokens=self.max_tokens,
+            stop=self.stop,
+            stop_tokens=(),
+        )
+        if self._gate is not None:
+            self._gate.watch(lambda: len(ids) + stream.settled)
+        self._history = history
+
+        def finish(answer: Answer) -> None:
+            self._end_turn(text, prompt, answer)
+
+        said = self._model.chat_template.unmark(prompt.text[-64:])
+        thinking = said.rstrip().endswith("<think>")
+        self._open = Answer(stream, finish, begins_thinking=thinking)
+        return self._open
+
+    def undo(self, turns: int = 1) -> tuple[Turn, ...]:
+        """Take back the last turns and return them.
+
+        Raises:
+            InvalidArgumentError: there are not that many.
+        """
+        self._settle()
+        check_int("turns", turns, 1, MAX_TOKEN_ID)
+        n_turns = len(self.turns)
+        if turns > n_turns:
+            raise InvalidArgumentError(f"cannot undo {turns} turns: the conversation has {n_turns}")
+        gone = self.turns[n_turns - turns :]
+        self._become(self._history.first(n_turns - turns))
+        return gone
+
+    def retry(self) -> Answer:
+        """Take back the last turn and say the same again; sampling goes on, so it may differ."""
+        self._check_turn(0)
+        return self.edit(len(self.turns) - 1, self.turns[-1].user)
+
+    def edit(self, turn: int, text: str) -> Answer:
+        """Go back to before turn number ``turn``, counted from 0, and say ``text`` instead.
+
+        Raises as :meth:`send`; nothing is then changed.
+        """
+        self._check_turn(turn)
+        before = self._history, self._rendered
+        self._become(self._history.first(turn))
+        try:
+            return self.send(text)
+        except MaglioError:
+            self._history, self._rendered = before
+            raise
+
+    def drop(self, turn: int) -> Turn:
+        """Take turn number ``turn``, counted from 0, out of the conversation and return it."""
+        self._check_turn(turn)
+        gone = self.turns[turn]
+        self._become(self._history.without(turn))
+        return gone
+
+    def clear(self) -> None:
+        """Take back all turns. The system prompt and the references stay."""
+        self._settle()
+        self._become(self._history.first(0))
+
+    # --- references ------------------------------------------------------------------------------
+
+    def add_reference(self, reference: Reference | Path) -> None:
+        """Draft from a document too: a text, a file or folder given as a path, token ids, an index.
+
+        It changes speed and never what is said; the model does not see it.
+
+        Raises:
+            InvalidArgumentError: it is empty or cannot be read, or drafting is by a source of
+                your own that takes no references.
+            IndexFileError: an index file is damaged or of another tokenizer.
+            OutOfMemoryError: the index does not fit in memory.
+        """
+        self._settle()
+        tokenizer = self._model.tokenizer
+        if isinstance(reference, Path):
+            document = read_reference(reference, tokenizer)
+        else:
+            document = index_reference(reference, tokenizer)
+        self._tell_reference(document)
+        self._documents.append(document)
+        self._origins.append(reference)
+
+    def clear_references(self) -> None:
+        """Forget all references."""
+        self._settle()
+        self._documents.clear()
+        self._origins.clear()
+        if self._gate is not None and isinstance(self._gate.inner, _TakesReferences):
+            self._gate.inner.clear_references()
+            self._tell_references()  # what past answers know is no reference to forget
+
+    @property
+    def references(self) -> tuple[Reference | Path, ...]:
+        """The references as they were given."""
+        return tuple(self._origins)
+
+    # --- on disk ---------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Save the conversation as JSON; whatever happens meanwhile, ``path`` is whole.
+
+        References are saved as they were given: paths as paths.
+
+        Raises:
+            ConversationFileError: it cannot be written.
+            InvalidArgumentError: a reference was given as an index, which only its file could
+                bring back.
+        """
+        saved_chat.write(
+            Path(path),
+            saved_chat.SavedChat(
+                fingerprint=self._model.tokenizer.fingerprint,
+                system=self.system,
+                turns=self.turns,
+                dropped=self.dropped,
+                references=tuple(_savable(origin) for origin in self._origins),
+                sampling=self.sampling,
+                position=self.position,
+            ),
+        )
+
+    def load(self, path: str | Path) -> None:
+        """Become the conversation that was saved; cache and indexes follow with the next turn.
+
+        Answers are encoded anew if another tokenizer made their ids. A reference whose file cannot
+        be read any more is left out with a warning: it changes speed alone.
+
+        Raises:
+            ConversationFileError: the file cannot be read or trusted; nothing is changed.
+            ChatTemplateError: the chat template does not take its turns; nothing is changed.
+        """
+        tokenizer = self._model.tokenizer
+        saved = saved_chat.read(Path(path), self._model.engine.n_vocab)
+        turns = saved.turns
+        if saved.fingerprint != tokenizer.fingerprint:
+            turns = tuple(
+                replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
+                for turn in turns
+            )
+        self._settle()
+        self._become(History(saved.system, turns, saved.dropped))
+        self.clear_references()
+        self._begin(saved.sampling, position=saved.position, stream=self._decoder.tokens)
+        for reference in saved.references:
+            self._add_if_possible(reference)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
+        """Make the decoder; its session may hold a beginning of ``stream``."""
+        source, options, gate = self._model._drafting(self._speculation, ())
+        self._sampler = Sampler(params, self._model.engine.n_vocab)
+        self._sampler.seek(position)
+        self._gate = None if source is None else TurnGate(source)
+        self._tell_references()
+        self._decoder = SpeculativeDecoder(
+            self._session, self._sampler, self._gate, options=options, gate=gate, tokens=stream
+        )
+
+    def _tell_references(self) -> None:
+        if self._past is not None:
+            self._tell_reference(self._past, name="reference:warm")
+        for document in self._documents:
+            self._tell_reference(document)
+
+    def _tell_reference(self, document: FrozenAutomaton, name: str | None = None) -> None:
+        if self._gate is None:
+            return
+        source: DraftSource = self._gate.inner
+        if not isinstance(source, _TakesReferences):
+            raise InvalidArgumentError(
+                f"{type(source).__name__}, the draft source of this conversation, takes no "
+                "references"
+            )
+        source.add_reference(document, name=name)
+
+    def _add_if_possible(self, reference: Reference | Path) -> None:
+        try:
+            self.add_reference(reference)
+        except MaglioError as error:
+            warnings.warn(f"a reference is left out: {error}", RuntimeWarning, stacklevel=3)
+
+    def _settle(self) -> None:
+        """End an answer that nobody waits for any more."""
+        if self._open is not None:
+            self._open.close()
+
+    def _end_turn(self, user: str, prompt: Rendered, answer: Answer) -> None:
+        """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
+        self._open = None
+        if self._gate is not None:
+            self._gate.watch(None)
+        stream = answer.stream
+        start = len(prompt.ids)
+        ids = self._decoder.tokens[start : start + stream.kept]
+        reason = answer.finish_reason
+        if len(self._decoder.tokens) > start + len(ids):
+            self._decoder.rewind(start + len(ids))
+        self._spent.append(answer.stats)
+        if reason is None and not answer.text and not ids:
+            return  # it was interrupted before it began: as if nothing had been said
+        self._rendered = self._encoder.answer(prompt, answer.text, ids)
+        turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
+        self._history = self._history.plus(turn)
+        if self._warm is not None and ids:
+            self._warm.add(ids, self._model.tokenizer.eos_id)
+
+    def _become(self, history: History) -> None:
+        """Go on from another history. Cache and indexes are cut back when a message is sent."""
+        self._rendered = self._encoder.history(history, self._rendered)
+        self._history = history
+
+    def _check_turn(self, turn: int) -> None:
+        self._settle()
+        check_int("turn", turn, 0, max(0, len(self.turns) - 1))
+        if not self.turns:
+            raise InvalidArgumentError("the conversation has no turns yet")
+
+
+def _past_answers(warm: WarmIndex | None) -> FrozenAutomaton | None:
+    tokens = () if warm is None else warm.tokens()
+    return frozen(tokens) if len(tokens) else None
+
+
+def _savable(origin: Reference | Path) -> Path | str | tuple[int, ...]:
+    if isinstance(origin, FrozenAutomaton):
+        raise InvalidArgumentError(
+            "a reference was given as an index and cannot be saved with the conversation; give "
+            "the path of its file instead"
+        )
+    if isinstance(origin, Path):
+        return origin.absolute()
+    return origin if isinstance(origin, str) else tuple(map(int, origin))

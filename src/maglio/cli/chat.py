@@ -1,0 +1,164 @@
+"""``maglio chat``: a conversation with a model, at a terminal or in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import maglio
+from maglio.cli.line_reader import LineReader, PipeReader, TerminalReader
+from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
+from maglio.cli.repl import Repl
+from maglio.cli.terminal import Color, PrefillProgress, wants_color
+
+_SAMPLING = "Sampling"
+_DRAFTING = "Speculation"
+_OUTPUT = "Output"
+
+
+def chat(
+    model: ModelOption = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", "-sys", "--system-prompt", help="System prompt.", show_default=False
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int,
+        typer.Option("--max-tokens", "-n", "--predict", help="Most tokens of an answer.", min=1),
+    ] = 512,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stop", help="End an answer before this text. Repeatable.", show_default=False
+        ),
+    ] = None,
+    n_ctx: ContextOption = 4096,
+    threads: ThreadsOption = None,
+    on_full: Annotated[
+        Literal["stop", "drop"],
+        typer.Option("--on-full", help="When the context is full: stop, or drop oldest turns."),
+    ] = "stop",
+    conversation: Annotated[
+        Path | None,
+        typer.Option(
+            "--conversation",
+            help="Go on with this saved conversation, if it exists, and save after each turn.",
+            show_default=False,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float,
+        typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=_SAMPLING),
+    ] = 0.0,
+    top_k: Annotated[int, typer.Option("--top-k", help="0 is off.", rich_help_panel=_SAMPLING)] = 0,
+    top_p: Annotated[
+        float, typer.Option("--top-p", help="1 is off.", rich_help_panel=_SAMPLING)
+    ] = 1.0,
+    min_p: Annotated[
+        float, typer.Option("--min-p", help="0 is off.", rich_help_panel=_SAMPLING)
+    ] = 0.0,
+    repeat_penalty: Annotated[
+        float, typer.Option("--repeat-penalty", help="1 is off.", rich_help_panel=_SAMPLING)
+    ] = 1.0,
+    seed: Annotated[
+        int, typer.Option("--seed", "-s", help="Random seed.", rich_help_panel=_SAMPLING)
+    ] = 0,
+    spec: Annotated[
+        bool,
+        typer.Option(
+            "--spec/--no-spec",
+            help="Draft and verify. What is said is the same either way.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = True,
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reference",
+            "--spec-ref",
+            help="Draft from this too: a text file, a folder of them, or an index file. "
+            "Repeatable.",
+            rich_help_panel=_DRAFTING,
+            show_default=False,
+        ),
+    ] = None,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm",
+            help="Keep the token ids of answers on this machine and draft from earlier ones.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = False,
+    clear_warm: Annotated[
+        bool,
+        typer.Option(
+            "--clear-warm",
+            help="Delete what --warm has kept of this model's answers, and leave.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = False,
+    color: Annotated[
+        Color,
+        typer.Option("--color", help="Colour tokens by source.", rich_help_panel=_OUTPUT),
+    ] = "auto",
+    hide_thinking: Annotated[
+        bool,
+        typer.Option("--hide-thinking", help="Hide thinking blocks.", rich_help_panel=_OUTPUT),
+    ] = False,
+    stats: Annotated[
+        bool,
+        typer.Option("--stats", help="A line on stderr after each turn.", rich_help_panel=_OUTPUT),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="One JSON object per answer.", rich_help_panel=_OUTPUT),
+    ] = False,
+    repl: Annotated[bool, typer.Option("--repl", hidden=True)] = False,  # the name others use
+) -> None:
+    """Talk with a model. /help lists the commands; a pipe gives one message per line."""
+    loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
+    if clear_warm:
+        loaded.warm_index.clear()
+        return
+    talk = loaded.chat(
+        system,
+        sampling=maglio.SamplingParams(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repeat_penalty=repeat_penalty,
+            seed=seed,
+        ),
+        speculation=spec,
+        references=reference or (),
+        max_tokens=max_tokens,
+        on_full=on_full,
+        stop=stop or (),
+        on_prefill=PrefillProgress(),
+        warm=warm,
+    )
+    if conversation is not None and conversation.exists():
+        talk.load(conversation)
+    interactive = sys.stdin.isatty()
+    reader: LineReader = TerminalReader() if interactive else PipeReader()
+    if interactive:
+        print("/help lists the commands, Ctrl-D leaves", file=sys.stderr)
+    status = Repl(
+        talk,
+        reader,
+        sys.stdout,
+        color=wants_color(color, sys.stdout),
+        show_thinking=not hide_thinking,
+        stats=stats,
+        as_json=as_json,
+        autosave=conversation,
+    ).run()
+    if status:
+        raise typer.Exit(status)

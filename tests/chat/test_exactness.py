@@ -1,0 +1,162 @@
+"""A conversation is the same with speculation and without: text, ids, ends, random stream."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import maglio
+from maglio.errors import ContextFullError
+from support.chat_model import STOP
+
+GREEDY = maglio.SamplingParams(logit_bias={STOP: 2.0})
+SAMPLED = maglio.SamplingParams(
+    temperature=0.8, top_k=40, top_p=0.95, repeat_penalty=1.1, logit_bias={STOP: 3.0}, seed=11
+)
+REPETITIVE = maglio.SamplingParams(temperature=0.3, logit_bias={STOP: -3.0}, seed=2)
+REFERENCE = "the quick brown fox jumps over the lazy dog; " * 3
+SPECULATION = (
+    False,
+    True,
+    maglio.Speculation(min_draft=1, max_draft=8, mute_for=0),
+    maglio.Speculation(policy="calibrated"),
+)
+
+MESSAGES = st.sampled_from(["hi", "", "the quick brown fox", "<|im_end|>", "é\n\nя", "on and on"])
+STEPS = st.one_of(
+    st.tuples(st.just("send"), MESSAGES),
+    st.tuples(st.just("send"), MESSAGES),
+    st.tuples(st.just("undo"), st.integers(1, 2)),
+    st.tuples(st.just("retry"), st.none()),
+    st.tuples(st.just("edit"), st.integers(0, 2)),
+    st.tuples(st.just("drop"), st.integers(0, 2)),
+    st.tuples(st.just("reference"), st.just(REFERENCE)),
+    st.tuples(st.just("clear references"), st.none()),
+    st.tuples(st.just("system"), st.sampled_from([None, "be kind"])),
+    st.tuples(st.just("break"), st.integers(0, 9)),
+)
+
+
+def play(chat, script):
+    """Do what the script says; return everything that may be seen of it."""
+    seen = []
+    for what, argument in (*script, ("send", "hi")):
+        n_turns = len(chat.turns)
+        answer = None
+        try:
+            if what == "send":
+                answer = chat.send(argument)
+            elif what == "break":
+                answer = chat.send("hi")
+                for _ in zip(range(argument), answer, strict=False):
+                    pass
+                answer.close()
+            elif what == "undo" and argument <= n_turns:
+                chat.undo(argument)
+            elif what == "retry" and n_turns:
+                answer = chat.retry()
+            elif what == "edit" and argument < n_turns:
+                answer = chat.edit(argument, "again")
+            elif what == "drop" and argument < n_turns:
+                chat.drop(argument)
+            elif what == "reference":
+                chat.add_reference(argument)
+            elif what == "clear references":
+                chat.clear_references()
+            elif what == "system":
+                chat.system = argument
+        except ContextFullError as error:
+            seen.append(str(error))
+        if answer is not None:
+            seen.append("".join(token.text for token in answer))
+        seen.append([(t.user, t.answer, t.tokens, t.finish_reason) for t in chat.turns])
+        seen.append((chat.tokens, chat.position, chat.dropped))
+    return seen
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    script=st.lists(STEPS, min_size=2, max_size=9),
+    sampling=st.sampled_from([GREEDY, SAMPLED, REPETITIVE]),
+    stop=st.sampled_from([(), ("e",), ("an", "\n\n"), ("er s", "ot")]),
+    max_tokens=st.sampled_from([1, 7, 40]),
+    on_full=st.sampled_from(["stop", "drop"]),
+    stripping=st.booleans(),
+)
+def test_no_script_shows_whether_speculation_is_on(
+    model, stripping_model, script, sampling, stop, max_tokens, on_full, stripping
+):
+    chats = [
+        (stripping_model if stripping else model).chat(
+            "be brief",
+            sampling=sampling,
+            speculation=speculation,
+            stop=stop,
+            max_tokens=max_tokens,
+            on_full=on_full,
+        )
+        for speculation in SPECULATION
+    ]
+    plain, *others = [play(chat, script) for chat in chats]
+    for other in others:
+        assert other == plain
+    for chat in chats[1:]:
+        check_index(chat)
+
+
+def check_index(chat):
+    """The indexes have learnt the conversation, token for token, and nothing else."""
+    index = chat._gate.inner
+    known = list(chat._decoder.tokens[: chat._gate._told])
+    assert list(index._stream) == known
+    assert index._conversation.matcher.total_tokens == len(known)
+    assert known == list(chat.tokens[: len(known)])
+
+
+def test_drafts_are_accepted_in_these_tests(model):
+    chat = model.chat(sampling=REPETITIVE, max_tokens=60)
+    for _ in range(2):
+        chat.send("on and on").result()
+    assert chat.stats.accepted > 20
+
+
+def test_a_turn_computes_only_its_own_tokens(roomy_model):
+    chat = roomy_model.chat(sampling=SAMPLED, max_tokens=4)
+    before = 0
+    for n in range(20):
+        chat.send("hi").result()
+        stats = chat.turns[-1].stats
+        # The message with its markup; what the last answer lacked in the cache; never the history.
+        expected = len(chat.tokens) - before - len(chat.turns[-1].tokens)
+        assert stats.prompt_tokens <= expected + 1, f"turn {n}"
+        before = len(chat.tokens)
+
+
+def test_the_cache_after_many_turns_is_that_of_a_fresh_prefill(model):
+    chat = model.chat("be kind", sampling=SAMPLED, max_tokens=12, stop=["e"])
+    for text in ("hi", "the quick brown fox", "hi"):
+        chat.send(text).result()
+    chat.undo()
+    chat.send("on").result()
+    ids = chat.tokens
+    session = chat._session
+    assert session.length >= len(ids) - 1
+    session.truncate(len(ids) - 1)
+    reused = session.forward(ids[-1:])[0]
+    row = model.session().prefill(ids)
+    np.testing.assert_array_equal(reused.view(np.uint32), row.view(np.uint32))
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3, 30])
+def test_speculation_can_be_switched_in_mid_conversation(model, max_tokens):
+    seen = []
+    for switch in (False, True):
+        chat = model.chat(sampling=SAMPLED, max_tokens=max_tokens, references=[REFERENCE])
+        for n in range(4):
+            if switch:
+                chat.speculation = n % 2 == 0
+            chat.send("the quick").result()
+        seen.append((chat.tokens, chat.position))
+    assert seen[0] == seen[1]

@@ -1,0 +1,316 @@
+"""What a turn leaves behind: in the history, in the indexes, in the cache."""
+
+from __future__ import annotations
+
+import pytest
+
+import maglio
+from maglio.errors import ChatTemplateError, ContextFullError, InvalidArgumentError
+from support.chat_model import STOP, TEMPLATE, chat_model
+
+SAMPLED = maglio.SamplingParams(temperature=0.9, logit_bias={STOP: 3.5}, seed=7)
+TEXTS = ("hi", "the quick brown fox", "on and on", "hi")
+
+
+class Oracle:
+    """Drafts what plain decoding has generated, stop tokens and all, and records what it hears."""
+
+    topk = 3
+    drafted_by = "oracle"
+
+    def __init__(self, streams, width=6):
+        self.streams = streams
+        self.width = width
+        self.seen = []
+        self.rows = []
+        self.rewound = []
+        self.truncated = []
+
+    def counts(self):
+        return {}
+
+    def suggest(self, context, limit):
+        for stream in self.streams:
+            if stream[: len(context)] == tuple(context):
+                return stream[len(context) :][: min(self.width, limit)]
+        return []
+
+    def observe(self, committed):
+        self.seen += committed
+
+    def observe_topk(self, tokens, candidates):
+        assert len(tokens) == len(candidates)
+        self.rows.append((len(self.seen), tuple(tokens)))
+
+    def truncate_pending(self, n):
+        self.truncated.append(n)
+
+    def rewind(self, kept):
+        self.rewound.append(len(kept))
+        self.seen = list(kept)
+
+
+def plain_streams(model, **options):
+    """Prompt and everything generated, per turn, and the conversation."""
+    chat = model.chat(speculation=False, sampling=SAMPLED, **options)
+    streams = []
+    for text in TEXTS:
+        answer = chat.send(text)
+        next(answer)
+        prompt = chat._decoder.tokens[:-1]
+        answer.result()
+        streams.append((*prompt, *answer.tokens))
+    return streams, chat
+
+
+@pytest.mark.parametrize("stop", [(), ("e",), ("an", "\n"), ("s o", "ot")])
+@pytest.mark.parametrize("width", [2, 6, 16])
+def test_sources_learn_what_stays_and_nothing_else(roomy_model, stop, width):
+    streams, plain = plain_streams(roomy_model, stop=stop)
+    oracle = Oracle(streams, width)
+    chat = roomy_model.chat(
+        speculation=maglio.Speculation(source=oracle), sampling=SAMPLED, stop=stop
+    )
+    for text in TEXTS:
+        answer = chat.send(text)
+        answer.result()
+        if answer.finish_reason == "stop" and not stop:
+            assert answer.tokens[-1] == STOP
+        kept = chat.tokens
+        assert tuple(oracle.seen) == kept[: len(oracle.seen)]
+        for position, tokens in oracle.rows:
+            # Row i is that of the token at position - 1 + i, and all of them stay.
+            assert kept[position - 1 : position - 1 + len(tokens)] == tokens
+            assert position + len(tokens) <= len(kept) + 1
+    assert oracle.rewound == []
+    assert (chat.tokens, chat.position) == (plain.tokens, plain.position)
+    assert sum(turn.stats.accepted for turn in chat.turns) > 0
+
+
+def test_a_stop_inside_a_draft_counts_as_far_as_its_tokens_stay(roomy_model):
+    streams, plain = plain_streams(roomy_model)
+    turn = next(turn for turn in plain.turns if turn.finish_reason == "stop" and turn.tokens)
+    oracle = Oracle(streams, width=16)
+    chat = roomy_model.chat(speculation=maglio.Speculation(source=oracle), sampling=SAMPLED)
+    for text in TEXTS[: plain.turns.index(turn)]:
+        chat.send(text).result()
+    oracle.truncated.clear()
+    chat.send(turn.user).result()
+    # The prefill gives the first token; the last draft ended with the stop token.
+    assert oracle.truncated[-1] == (len(turn.tokens) - 1) % 17
+
+
+def test_an_empty_answer_is_a_turn(model):
+    chat = model.chat(sampling=maglio.SamplingParams(logit_bias={STOP: 99.0}))
+    assert chat.send("hi").result() == ""
+    (turn,) = chat.turns
+    assert (turn.answer, turn.tokens, turn.finish_reason) == ("", (), "stop")
+    chat.send("hi").result()
+    assert [message["role"] for message in chat.messages] == ["user", "assistant"] * 2
+    assert chat.position == 2
+
+
+def test_a_stop_string_within_a_token_leaves_the_text_before_it(roomy_model):
+    chat = roomy_model.chat(sampling=SAMPLED)
+    text = chat.send("hi").result()
+    tokenizer = roomy_model.tokenizer
+    token = next(t for t in chat.turns[0].tokens if len(tokenizer.token_bytes(t)) == 2)
+    second = tokenizer.token_bytes(token).decode()[1]
+    cut = roomy_model.chat(sampling=SAMPLED, stop=[second])
+    said = cut.send("hi").result()
+    assert said == text[: text.index(second)]
+    assert tokenizer.decode(cut.tokens, continues=True).endswith(said)
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_a_closed_answer_keeps_what_was_said(model, n):
+    whole = model.chat(sampling=SAMPLED).send("on and on")
+    ids = [token.id for token in whole][:n]
+    chat = model.chat(sampling=SAMPLED)
+    answer = chat.send("on and on")
+    for _ in range(n):
+        next(answer)
+    answer.close()
+    if n == 0:
+        assert chat.turns == ()
+    else:
+        assert chat.turns[0].tokens == tuple(ids)
+        assert chat.turns[0].finish_reason == "interrupted"
+    assert chat.position == n
+
+
+def test_an_abandoned_answer_becomes_a_turn_when_the_chat_goes_on(model):
+    chat = model.chat(sampling=SAMPLED)
+    first = chat.send("hi")
+    next(first)
+    chat.send("hi").result()
+    assert chat.turns[0].finish_reason == "interrupted"
+    assert len(chat.turns) == 2
+    with pytest.raises(StopIteration):
+        next(first)
+
+
+def test_ctrl_c_in_a_forward_keeps_what_was_said(model):
+    chat = model.chat(sampling=SAMPLED, speculation=False)
+    forward = chat._session.forward
+    calls = []
+
+    def interrupted(tokens):
+        calls.append(tokens)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return forward(tokens)
+
+    chat._session.forward = interrupted
+    answer = chat.send("hi")
+    with pytest.raises(KeyboardInterrupt):
+        answer.result()
+    assert len(chat.turns[0].tokens) == 4
+    chat.send("hi").result()
+    assert len(chat.turns) == 2
+
+
+def test_retry_continues_the_random_stream_and_reuses_the_prompt(model):
+    chat = model.chat(sampling=SAMPLED)
+    answers = {chat.send("on and on").result()}
+    before = chat.position
+    for _ in range(4):
+        answers.add(chat.retry().result())
+        assert chat.turns[-1].stats.prompt_tokens == 0
+    assert len(answers) > 1
+    assert len(chat.turns) == 1
+    assert chat.position > before
+
+
+def test_an_undone_conversation_is_the_one_before(roomy_model):
+    chat = roomy_model.chat(sampling=SAMPLED)
+    for text in TEXTS[:2]:
+        chat.send(text).result()
+    before = chat.tokens
+    chat.send("more").result()
+    assert [turn.user for turn in chat.undo()] == ["more"]
+    assert chat.tokens == before
+    with pytest.raises(InvalidArgumentError, match=r"cannot undo 3 turns: .* has 2"):
+        chat.undo(3)
+
+
+def test_a_template_that_rewrites_history_costs_only_the_rewritten_part(stripping_model):
+    chat = stripping_model.chat(sampling=SAMPLED, max_tokens=40)
+    for text in TEXTS:
+        chat.send(text).result()
+    said = [turn.answer.split("e")[-1] for turn in chat.turns]
+    assert any(turn.answer != short for turn, short in zip(chat.turns, said, strict=True))
+    rendered = stripping_model.tokenizer.decode(chat.tokens, continues=True)
+    assert all(f"assistant\n{short}\n" in rendered for short in said[:-1])
+
+
+def test_an_edit_that_does_not_fit_changes_nothing(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5)
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    before = (chat.turns, chat.tokens)
+    with pytest.raises(ContextFullError):
+        chat.edit(1, "x" * 300)
+    assert (chat.turns, chat.tokens) == before
+
+
+def test_dropping_a_turn_takes_it_out_of_the_middle(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5)
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    assert chat.drop(1).user == TEXTS[1]
+    assert [m["content"] for m in chat.messages if m["role"] == "user"] == ["hi", "on and on"]
+    assert TEXTS[1] not in model.tokenizer.decode(chat.tokens)
+
+
+def test_a_full_context_stops_or_drops_as_asked(model):
+    chat = model.chat("be kind", sampling=SAMPLED, max_tokens=20)
+    while chat.room > 60:
+        chat.send("on and on").result()
+    n_turns, tokens = len(chat.turns), chat.tokens
+    assert (chat.dropped, len(tokens) > 150) == (0, True)
+    with pytest.raises(ContextFullError, match="more than the context of 256; undo turns"):
+        chat.send("on and on, again and again and again")
+    assert (len(chat.turns), chat.tokens) == (n_turns, tokens)
+
+    chat.on_full = "drop"
+    chat.send("on and on").result()
+    assert 0 < chat.dropped < len(chat.turns) == n_turns + 1
+    assert [m["role"] for m in chat.messages[:2]] == ["system", "user"]
+    assert len(chat.tokens) < 256
+    with pytest.raises(ContextFullError, match="this message alone"):
+        chat.send("x" * 300)
+
+
+def test_an_answer_may_fill_the_context_to_its_end(model):
+    chat = model.chat(sampling=maglio.SamplingParams(logit_bias={STOP: -99.0}), max_tokens=999)
+    chat.send("hi").result()
+    assert chat.turns[0].finish_reason == "length"
+    assert chat.room == 0
+    with pytest.raises(ContextFullError):
+        chat.send("hi")
+
+
+def test_statistics_add_up(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=9)
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    each = [turn.stats for turn in chat.turns]
+    chat.undo()
+    for name in ("steps", "committed", "drafted", "accepted", "prompt_tokens"):
+        assert getattr(chat.stats, name) == sum(getattr(stats, name) for stats in each)
+    assert chat.stats.committed == chat.position
+
+
+def test_references_can_be_files_and_change_nothing_but_speed(roomy_model, tmp_path):
+    (tmp_path / "a.txt").write_text("the quick brown fox jumps over the lazy dog " * 9)
+    chats = [
+        roomy_model.chat(sampling=SAMPLED, references=references)
+        for references in ((), ("on and on " * 9, tmp_path / "a.txt"))
+    ]
+    for text in TEXTS[:3]:
+        said = {chat.send(text).result() for chat in chats}
+        assert len(said) == 1
+    assert "reference:1" in chats[1].turns[0].stats.sources
+    chats[1].clear_references()
+    chats[1].send("hi").result()
+    assert "reference:0" not in chats[1].turns[-1].stats.sources
+    with pytest.raises(InvalidArgumentError, match=r"cannot read .*missing"):
+        chats[0].add_reference(tmp_path / "missing.txt")
+
+
+def test_a_source_of_ones_own_takes_no_references(model):
+    chat = model.chat(speculation=maglio.Speculation(source=Oracle([])))
+    with pytest.raises(InvalidArgumentError, match=r"Oracle.* takes no references"):
+        chat.add_reference("text")
+    assert chat.references == ()
+
+
+def test_a_template_that_refuses_leaves_the_conversation_alone(folder):
+    refusing = TEMPLATE + (
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    )
+    chat = chat_model(folder, template=refusing).chat(sampling=SAMPLED, max_tokens=4)
+    chat.send("hi").result()
+    with pytest.raises(ChatTemplateError, match="no system"):
+        chat.system = "be kind"
+    assert chat.system is None
+    assert len(chat.turns) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"max_tokens": 0}, {"on_full": "x"}, {"stop": [""]}, {"speculation": 3}]
+)
+def test_senseless_arguments_are_refused(model, arguments):
+    with pytest.raises(InvalidArgumentError):
+        model.chat(**arguments)
+
+
+def test_a_model_without_chatml_tokens_still_ends_its_turns(folder):
+    model = chat_model(folder, template=None)
+    assert model.chat().stop == ()
+    model.tokenizer.control_tokens  # noqa: B018 (cached)
+    vocabulary = dict(model.tokenizer.control_tokens)
+    del vocabulary["<|im_end|>"]
+    model.tokenizer.__dict__["control_tokens"] = vocabulary
+    assert model.chat().stop == ("<|im_end|>",)

