@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from support.tiny import TinyModels
@@ -11,3 +13,11 @@ from support.tiny import TinyModels
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
     """Tiny random models of every family and format."""
     return TinyModels(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_profiles_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Cost profiles measured here must not decide what the tests see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield

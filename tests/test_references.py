@@ -199,6 +199,18 @@ def test_recycling_can_be_switched_off(model):
     assert list(out.stats.sources) == ["conversation"]
 
 
+def test_generations_share_a_history_only_when_asked_to(model):
+    alone = maglio.Speculation(policy="calibrated")
+    sharing = maglio.Speculation(policy="calibrated", history=True)
+    assert "history" not in model.generate([1, 2], speculation=alone).stats.sources
+    first = model.generate([1, 2], speculation=sharing)
+    assert "history" not in first.stats.sources
+    assert "history" not in model.generate([1, 2], speculation=alone).stats.sources
+    again = model.generate([1, 2], speculation=sharing)
+    assert again.stats.sources["history"].accepted > 0
+    assert again.tokens == first.tokens
+
+
 def test_the_command_line_passes_references_on(model, folder, monkeypatch):
     monkeypatch.setattr(maglio, "load", lambda *_, **__: model)
     monkeypatch.setattr(cli_generate, "read_reference", lambda path, _: [ord(path.name[0])] * 5)

@@ -15,8 +15,7 @@ from maglio.errors import (
 from maglio.generation import Generation, Stream, TextToken
 from maglio.model import Model, Speculation, load
 from maglio.turn import Answer, Turn
-
-__version__ = "0.1.0"
+from maglio.version import __version__
 
 __all__ = [
     "Answer",
@@ -37,5 +36,6 @@ __all__ = [
     "Stream",
     "TextToken",
     "Turn",
+    "__version__",
     "load",
 ]

@@ -360,13 +360,13 @@ class Conversation:
 
     def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
         """Make the decoder; its session may hold a beginning of ``stream``."""
-        options, source = self._model._drafting(self._speculation, ())
+        source, options, gate = self._model._drafting(self._speculation, ())
         self._sampler = Sampler(params, self._model.engine.n_vocab)
         self._sampler.seek(position)
         self._gate = None if source is None else TurnGate(source)
         self._tell_references()
         self._decoder = SpeculativeDecoder(
-            self._session, self._sampler, self._gate, options=options, tokens=stream
+            self._session, self._sampler, self._gate, options=options, gate=gate, tokens=stream
         )
 
     def _tell_references(self) -> None:

@@ -15,8 +15,28 @@ class IndexFileError(MaglioError):
     """A saved index cannot be written, read or trusted; the message names the file and why."""
 
 
+class ProfileError(MaglioError):
+    """A measured cost profile cannot be written or removed; the message names the file and why."""
+
+
 class InvalidArgumentError(MaglioError, ValueError):
     """An argument has a value that can never work; the message names it and the valid range."""
+
+
+class CostTableEmptyError(InvalidArgumentError):
+    """A cost table has too few points to give a curve."""
+
+
+class RateWindowTooSmallError(InvalidArgumentError):
+    """The cost gate's window could never hold enough verify steps to be judged."""
+
+
+class ProbeStepsZeroError(InvalidArgumentError):
+    """The cost gate's probes would hold no verify step."""
+
+
+class ReprobeAfterZeroError(InvalidArgumentError):
+    """The cost gate would not wait before it probes."""
 
 
 class ContextFullError(MaglioError):
@@ -29,6 +49,10 @@ class OutOfMemoryError(MaglioError, MemoryError):
 
 class InvalidLogitsError(MaglioError):
     """The engine produced logits that cannot be sampled (NaN)."""
+
+
+class DataFileError(MaglioError):
+    """A benchmark file or recording cannot be read or trusted; the message says which and why."""
 
 
 class ChatTemplateError(MaglioError):

@@ -8,15 +8,25 @@ from functools import cached_property
 from pathlib import Path
 
 from maglio.chat import Conversation, OnFull
-from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDecoder
+from maglio.decode import (
+    CostGate,
+    DecodeOptions,
+    GateOptions,
+    LiveCost,
+    Sampler,
+    SamplingParams,
+    SpeculativeDecoder,
+)
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import NATIVE_COST, CostModel
+from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, NATIVE_COST, CostModel
+from maglio.draft.history import History
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
+from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.tokenizer import from_metadata
@@ -27,6 +37,12 @@ Prompt = str | Sequence[int]
 
 
 DEFAULT_POLICY: PolicyName = "record"
+
+RECORD_GATE = GateOptions()
+CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
+"""For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
+few steps cannot tell them from losses. It waits until 4 plain steps are lost; lengths are the
+policy's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +60,11 @@ class Speculation:
             tokens,
         min_acceptance: is muted when a smaller share of them was accepted,
         mute_for: and returns after this many generated tokens; 0 switches muting off.
-        cost: what a forward costs by its rows, for the calibrated policy.
+        gate: whether drafting is switched off while it does not pay; or how.
+        cost: what a forward costs by its rows. By default this machine's profile of the model,
+            made by ``maglio probe``, or a built-in table.
+        history: whether the calibrated policy drafts from earlier generations of the same
+            :class:`Model` too, and lets later ones draft from this one.
         source: a proposer of your own, used instead of the built-in ones.
 
     Raises:
@@ -59,12 +79,16 @@ class Speculation:
     window: int = 64
     min_acceptance: float = 0.2
     mute_for: int = 128
-    cost: CostModel = NATIVE_COST
+    gate: bool | GateOptions = True
+    cost: CostModel | None = None
+    history: bool = False
     source: DraftSource | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.gate, (bool, GateOptions)):
+            raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
         self._decode_options()
-        self._index_options()
+        self._index_options(NATIVE_COST)
 
     def _decode_options(self) -> DecodeOptions:
         min_draft = self.min_draft
@@ -72,7 +96,15 @@ class Speculation:
             min_draft = 1 if self.policy == "calibrated" else min(2, self.max_draft)
         return DecodeOptions(max_draft=self.max_draft, min_draft=min_draft)
 
-    def _index_options(self) -> IndexOptions:
+    def _gate(self, cost: LiveCost) -> CostGate | None:
+        if self.gate is False:
+            return None
+        if isinstance(self.gate, GateOptions):
+            return CostGate(cost, options=self.gate)
+        calibrated = self.policy == "calibrated" and self.source is None
+        return CostGate(cost, options=CALIBRATED_GATE if calibrated else RECORD_GATE)
+
+    def _index_options(self, cost: CostModel) -> IndexOptions:
         return IndexOptions(
             policy=self.policy,
             recycling=self.recycling,
@@ -80,7 +112,7 @@ class Speculation:
             window=self.window,
             min_acceptance=self.min_acceptance,
             mute_for=self.mute_for,
-            cost=self.cost,
+            cost=cost,
         )
 
 
@@ -126,7 +158,17 @@ class Model:
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self._history = History()
         self._chat_template = chat_template
+
+    @cached_property
+    def _cost(self) -> CostModel:
+        """What a forward costs, as far as is known before it is timed."""
+        key = ProfileKey.of(self.engine)
+        measured = None if key is None else ProfileStore().load(key)
+        if measured is not None:
+            return measured.curve()
+        return COST_CURVES.get(self.engine.name, LLAMA_CPP_COST)
 
     @cached_property
     def chat_template(self) -> ChatTemplate:
@@ -179,8 +221,8 @@ class Model:
             report = on_prefill
             session.on_prefill = lambda done: report(done, len(ids))
         sampler = Sampler(sampling or SamplingParams(), n_vocab=self.engine.n_vocab)
-        options, source = self._drafting(speculation, references)
-        decoder = SpeculativeDecoder(session, sampler, source, options=options)
+        source, options, gate = self._drafting(speculation, references)
+        decoder = SpeculativeDecoder(session, sampler, source, options=options, gate=gate)
         return Stream(
             decoder,
             self.tokenizer,
@@ -270,26 +312,36 @@ class Model:
 
     def _drafting(
         self, speculation: bool | Speculation, references: Sequence[Reference]
-    ) -> tuple[DecodeOptions | None, DraftSource | None]:
+    ) -> tuple[DraftSource | None, DecodeOptions | None, CostGate | None]:
         if speculation is False:
-            return None, None
+            return None, None, None
         how = Speculation() if speculation is True else speculation
         if not isinstance(how, Speculation):
             raise InvalidArgumentError(
                 f"speculation must be True, False or a Speculation, not {speculation!r}"
             )
+        cost = LiveCost(self._cost if how.cost is None else how.cost)
         documents = [references] if isinstance(references, str) else references
-        if how.source is not None:
-            if len(documents) > 0:
-                raise InvalidArgumentError(
-                    "references are drafted from by the built-in source; give either references "
-                    "or a source of your own"
-                )
-            return how._decode_options(), how.source
-        index = SpeculationIndex(self.engine.n_vocab, options=how._index_options())
+        if how.source is not None and len(documents) > 0:
+            raise InvalidArgumentError(
+                "references are drafted from by the built-in source; give either references "
+                "or a source of your own"
+            )
+        source = how.source or self._index(how, cost, documents)
+        return source, how._decode_options(), how._gate(cost)
+
+    def _index(
+        self, how: Speculation, cost: CostModel, documents: Sequence[Reference]
+    ) -> SpeculationIndex:
+        remembers = how.history and how.policy == "calibrated"
+        index = SpeculationIndex(
+            self.engine.n_vocab,
+            options=how._index_options(cost),
+            history=self._history if remembers else None,
+        )
         for document in documents:
             index.add_reference(index_reference(document, self.tokenizer))
-        return how._decode_options(), index
+        return index
 
     def _encode(self, prompt: Prompt) -> Sequence[int]:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt

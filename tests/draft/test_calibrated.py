@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -166,19 +167,37 @@ def test_new_references_start_from_the_built_in_table():
     assert tuple(source._references[0].calibration.hazards()) == PRIORS["reference"]
 
 
-def test_the_longest_match_drafts_and_recycling_where_nothing_matches():
+def rows(source, token, best) -> None:
+    """A verify step computed a row after a draft token that was then rejected."""
+    source.observe_topk([token], np.full((1, 8), best, dtype=np.int32))
+
+
+def test_recycling_drafts_only_where_not_one_token_matches():
     source = index(FREE)
-    source.observe([*DOCUMENT[:3], 500, *DOCUMENT[:3]])
+    source.observe([500, 3, 500])
+    rows(source, 500, 600)
+    rows(source, 700, 701)
+    assert source.suggest([], 1) == [3]
+    assert source.drafted_by == "conversation"
+    source.observe([700])
+    assert source.suggest([], 1) == [701]
+    assert source.drafted_by == "recycling"
+
+
+def test_a_longer_match_that_promises_less_does_not_draft():
+    source = index(FREE)
+    source.observe([DOCUMENT[2], 500, *DOCUMENT[:3]])
+    assert source.suggest([], 1) == [DOCUMENT[3]]
+    for _ in range(200):
+        source._references[0].calibration.learn(3, [1], [2])
     assert source.suggest([], 1) == [500]
     assert source.drafted_by == "conversation"
-    source.observe([DOCUMENT[3], 600, 601, 600])
-    assert source.suggest([], 1) == [601]
-    assert source.drafted_by == "recycling"
 
 
 def test_the_recycled_draft_keeps_its_cap():
     source = SpeculationIndex(9, options=IndexOptions(policy="calibrated", cost=FREE))
-    source.observe([5, 5])
+    rows(source, 5, 5)
+    source.observe([5])
     assert len(source.suggest([], 16)) == 8
 
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Benchmarks: recordings, replay of drafting policies, and the peers they are compared with."""

@@ -8,7 +8,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import chat, generate, index, tokenize
+from maglio.cli import bench, chat, generate, index, probe, tokenize
 
 app = typer.Typer(
     name="maglio",
@@ -20,8 +20,11 @@ app = typer.Typer(
 )
 app.command("generate")(generate.generate)
 app.command("chat")(chat.chat)
+app.command("probe")(probe.probe)
+app.command("spec-bench", hidden=True)(probe.probe)
 app.command("tokenize")(tokenize.tokenize)
 app.add_typer(index.app, name="index")
+app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -101,6 +101,11 @@ def details(stats: GenerationStats) -> str:
     for name, counts in stats.sources.items():
         muted = " (muted)" if counts.muted else ""
         lines.append(f"{name}: accepted {counts.accepted} of {counts.drafted} drafted{muted}")
+    if stats.gate_trips or stats.gate_disabled_steps:
+        lines.append(
+            f"drafting did not pay: switched off {stats.gate_trips} times, tried again "
+            f"{stats.gate_probes} times, {stats.gate_disabled_steps} plain steps in between"
+        )
     if stats.source_error is not None:
         lines.append(f"drafting stopped: {stats.source_error}")
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
+from maglio.decode.gate import CostGate, GateEvents
 from maglio.decode.guard import GuardedSource, StreamView
 from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
@@ -58,6 +59,7 @@ class _Run:
     should_stop: Callable[[int], bool] | None
     start: int  # length of the stream, prompt included, before the first generated token
     start_position: int  # of the random stream
+    gate_before: GateEvents
     finish_reason: FinishReason | None = None
     stats: StatsRecorder = field(default_factory=StatsRecorder)
 
@@ -83,6 +85,8 @@ class SpeculativeDecoder:
         sampler: chooses tokens; its vocabulary is the model's.
         source: proposes drafts. ``None`` decodes plainly.
         options: how much is drafted.
+        gate: switches drafting off where it does not pay; ``None`` drafts always.
+        clock: times forwards for the gate, in seconds; without one its cost table alone counts.
         tokens: the stream so far, if the session is not empty. The sampler and the source are
             told of it when the first generation starts.
 
@@ -98,6 +102,8 @@ class SpeculativeDecoder:
         source: DraftSource | None = None,
         *,
         options: DecodeOptions | None = None,
+        gate: CostGate | None = None,
+        clock: Callable[[], float] | None = perf_counter,
         tokens: Iterable[int] = (),
     ) -> None:
         if source is not None and not session.can_rewind:
@@ -116,6 +122,8 @@ class SpeculativeDecoder:
         self._sampler = sampler
         self._source = None if source is None else GuardedSource(source, sampler.n_vocab)
         self._options = options or DecodeOptions()
+        self._gate = gate
+        self._clock = clock
         self._view = StreamView(self._tokens)
         self._observed = 0  # how much of the stream the source was told of
         self._history_start = sampler.history_length
@@ -237,6 +245,7 @@ class SpeculativeDecoder:
             should_stop=should_stop,
             start=len(self._tokens) + len(prompt),
             start_position=self._sampler.position,
+            gate_before=GateEvents() if self._gate is None else self._gate.events,
         )
         try:
             run.stats.resume()
@@ -300,11 +309,22 @@ class SpeculativeDecoder:
         """One forward over the last committed token and a draft, and the tokens it commits."""
         fed = [self._tokens[-1], *self._draft(run)]
         self._intact = self._session.length
-        begin = perf_counter()
-        rows = self._session.forward(fed)
+        before, begin = len(self._tokens), perf_counter()
+        rows, seconds = self._timed_forward(fed)
         run.stats.forward_s += perf_counter() - begin
         self._intact = self._session.length
         yield from self._walk(run, fed, rows)
+        if self._gate is not None and run.finish_reason is None:  # an end cuts a draft short
+            committed = len(self._tokens) - before
+            self._gate.record(rows=len(fed), committed=committed, seconds=seconds)
+            run.stats.gate = self._gate.events.since(run.gate_before)
+
+    def _timed_forward(self, fed: list[int]) -> tuple[Logits, float | None]:
+        if self._clock is None:
+            return self._session.forward(fed), None
+        begin = self._clock()
+        rows = self._session.forward(fed)
+        return rows, self._clock() - begin
 
     def _budget(self, run: _Run) -> int:
         """How many draft tokens the next step may verify; 0 makes it a plain step.
@@ -313,7 +333,12 @@ class SpeculativeDecoder:
         """
         room = self._session.n_ctx - self._session.length
         wanted = run.max_tokens - (len(self._tokens) - run.start)
-        return min(self._options.max_draft, room - 1, wanted - 1)
+        allowed = self._options.max_draft
+        if self._gate is not None:
+            allowed = self._gate.budget(
+                min_draft=self._options.min_draft, max_draft=self._options.max_draft
+            )
+        return min(allowed, room - 1, wanted - 1)
 
     def _draft(self, run: _Run) -> list[int]:
         if self._source is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from types import MappingProxyType
 
+from maglio.decode.gate import GateEvents
 from maglio.draft.source import SourceCounts
 
 
@@ -27,6 +28,9 @@ class GenerationStats:
         decode_s: seconds in everything after it, not counting the caller's time between tokens.
         overhead_s: the part of ``decode_s`` that was not spent in forwards.
         sources: what each draft source, by name, contributed to ``drafted`` and ``accepted``.
+        gate_trips: times that the cost gate switched drafting off,
+        gate_probes: times that it tried again,
+        gate_disabled_steps: plain steps taken in between.
         source_error: why drafting stopped, when the source raised; ``None`` otherwise.
     """
 
@@ -40,6 +44,9 @@ class GenerationStats:
     decode_s: float
     overhead_s: float
     sources: Mapping[str, SourceCounts]
+    gate_trips: int = 0
+    gate_probes: int = 0
+    gate_disabled_steps: int = 0
     source_error: str | None = None
 
     @property
@@ -86,6 +93,7 @@ class StatsRecorder:
     prompt_tokens: int = 0
     prefill_s: float = 0.0
     forward_s: float = 0.0
+    gate: GateEvents = field(default_factory=GateEvents)
     _busy_s: float = 0.0
     _resumed_at: float | None = None
     _drafted: dict[str, int] = field(default_factory=dict)
@@ -142,6 +150,9 @@ class StatsRecorder:
                     for name in names
                 }
             ),
+            gate_trips=self.gate.trips,
+            gate_probes=self.gate.probes,
+            gate_disabled_steps=self.gate.disabled_steps,
             source_error=source_error,
         )
 

@@ -18,6 +18,7 @@ from math import exp, log
 PRIORS: dict[str, tuple[float, ...]] = {
     "conversation": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
     "reference": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
+    "history": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
     "recycling": (0.25, 0.50, 0.60, 0.66, 0.70, 0.74, 0.76, 0.78, 0.78, 0.78, 0.78, 0.78),
 }
 """Hazards by cell of agreement, measured on recorded runs and conversations."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
 from maglio.draft.calibrated import CalibratedPolicy
+from maglio.draft.history import History
 from maglio.draft.member import Member
 from maglio.draft.options import IndexOptions
 from maglio.draft.policy import Choice, DraftPolicy, RecordPolicy
@@ -30,7 +31,8 @@ class SpeculationIndex:
     """Drafts from whichever of its sources knows best how the stream goes on.
 
     The sources are the stream itself (``conversation``), documents (``reference:0`` and on, see
-    :meth:`add_reference`), and the logits of earlier rows (``recycling``). A source whose drafts
+    :meth:`add_reference`), streams before this one (``history``), and the logits of earlier rows
+    (``recycling``). A source whose drafts
     are seldom accepted is muted for a while; it goes on following the stream, so it is in step
     when it returns.
 
@@ -40,13 +42,20 @@ class SpeculationIndex:
     Args:
         n_vocab: number of token ids.
         options: constants and policy.
+        history: earlier streams of the model, to draft from and to be continued by this one.
 
     Raises:
         InvalidArgumentError: an argument is out of range.
         OutOfMemoryError: there is no memory for the recycling tables.
     """
 
-    def __init__(self, n_vocab: int, *, options: IndexOptions | None = None) -> None:
+    def __init__(
+        self,
+        n_vocab: int,
+        *,
+        options: IndexOptions | None = None,
+        history: History | None = None,
+    ) -> None:
         self._options = options = options or IndexOptions()
         self._n_vocab = n_vocab
         self._table: RecyclingTable | None = None
@@ -58,11 +67,15 @@ class SpeculationIndex:
         if options.conversation:
             self._conversation = _conversation(options)
         self._references: list[Member] = []
+        self._history: Member | None = None
+        self._past: FrozenAutomaton | None = None  # what the history's member matches
         self._documents: list[FrozenAutomaton] = []  # of the references, in their order
         self._policy = _policy(options)
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
         self._drafted_by = ""
+        if history is not None:
+            self._join(history)
 
     @property
     def topk(self) -> int:
@@ -154,14 +167,17 @@ class SpeculationIndex:
         if self._conversation is not None:
             self._conversation.replace(*_live_index(self._options))
             self._conversation.follow(tokens)
-        for member, document in zip(self._references, self._documents, strict=True):
+        indexed = list(zip(self._references, self._documents, strict=True))
+        if self._history is not None and self._past is not None:
+            indexed.append((self._history, self._past))
+        for member, document in indexed:
             cursor = document.cursor()
             member.replace(cursor, cursor.advance_many)
             member.follow(tokens)
         if self._table is not None:
             self._table.restart()
             self._table.observe(tokens[-2:])
-        self._stream = array("i")
+        del self._stream[:]
         self._remember(tokens)
 
     def add_reference(
@@ -208,10 +224,25 @@ class SpeculationIndex:
 
     def _matching(self) -> list[Member]:
         """The members that match the stream, in order of preference."""
-        return [*([self._conversation] if self._conversation else []), *self._references]
+        return [
+            *([self._conversation] if self._conversation else []),
+            *self._references,
+            *([self._history] if self._history else []),
+        ]
 
     def _members(self) -> list[Member]:
         return [*self._matching(), *([self._recycling] if self._recycling else [])]
+
+    def _join(self, history: History) -> None:
+        """Draft from earlier streams, go on with what they taught, and be one of them."""
+        index = history.index()
+        if index is not None and index.max_token < self._n_vocab:
+            self._past = index
+            cursor = index.cursor()
+            self._history = Member("history", cursor, cursor.advance_many, self._options)
+        for member in self._members():
+            member.calibration = history.calibration(member.kind)
+        history.follow(self._stream)
 
     def _remember(self, tokens: npt.NDArray[np.int32]) -> None:
         self._stream.frombytes(tokens.tobytes())

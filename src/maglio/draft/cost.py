@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from maglio.errors import InvalidArgumentError
+from maglio.errors import CostTableEmptyError, InvalidArgumentError
 
 
 class CostModel(Protocol):
@@ -27,6 +27,7 @@ class CostCurve:
         points: ``(rows, plain steps)``, with rows increasing from 1 and costs of at least 1.
 
     Raises:
+        CostTableEmptyError: there are fewer than two points.
         InvalidArgumentError: the points are no such table.
     """
 
@@ -45,10 +46,14 @@ class CostCurve:
 
     def _check(self) -> None:
         rows = [r for r, _ in self.points]
-        if len(rows) < 2 or rows[0] != 1 or any(a >= b for a, b in pairwise(rows)):
+        if len(rows) < 2:
+            raise CostTableEmptyError(
+                f"cost points are {self.points}; a table needs at least two, the first for 1 row"
+            )
+        if rows[0] != 1 or any(a >= b for a, b in pairwise(rows)):
             raise InvalidArgumentError(
-                f"cost points are {self.points}; they must begin with 1 row, have increasing "
-                "numbers of rows, and be at least two"
+                f"cost points are {self.points}; they must begin with 1 row and have increasing "
+                "numbers of rows"
             )
         if not all(1.0 <= cost < float("inf") for _, cost in self.points):
             raise InvalidArgumentError(

@@ -22,7 +22,8 @@ class IndexOptions:
         conversation: whether to draft from the stream itself.
         recycling: whether to draft from recycled logits.
         pair_slots: size of the recycling table keyed by two tokens; 0 is none.
-        min_match: shortest match, in tokens, worth drafting from.
+        min_match: shortest match, in tokens, that the record policy drafts from. The calibrated one
+            learns what short matches are worth.
         budget_factor: a match of ``n`` tokens is worth ``budget_factor * (1 + n)`` draft tokens
             under the record policy.
         max_recycled: most draft tokens from recycling.

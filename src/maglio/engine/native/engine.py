@@ -89,13 +89,18 @@ class NativeEngine:
         """Bytes of the repacked weights."""
         return int(self._model.weight_bytes)
 
+    @property
+    def session_bytes(self) -> int:
+        """Bytes that the cache of a full session takes."""
+        return int(_core.KvCache.bytes_needed(self._model.spec, self._n_ctx))
+
     def session(self) -> NativeSession:
         """Start an empty sequence.
 
         Raises:
             OutOfMemoryError: the caches of all open sessions would not fit in memory.
         """
-        needed = _core.KvCache.bytes_needed(self._model.spec, self._n_ctx)
+        needed = self.session_bytes
         total = self._cache_bytes + needed
         if self._cache_budget is not None and total > self._cache_budget:
             raise OutOfMemoryError(

@@ -1,0 +1,13 @@
+"""``maglio bench``: its subcommands. Each lives in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from maglio.cli import bench_record, bench_replay
+
+app = typer.Typer(
+    name="bench", help="Measure: record runs, judge drafting policies.", no_args_is_help=True
+)
+app.command("record")(bench_record.record)
+app.command("replay")(bench_replay.replay)

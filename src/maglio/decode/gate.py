@@ -1,0 +1,221 @@
+"""The cost gate: whether speculation pays at present. Decides when to draft, never what is kept.
+
+Only verify steps can lose time against plain decoding, so only they are judged: by the tokens they
+committed over what they cost in plain steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, NamedTuple
+
+from maglio.decode.live_cost import LiveCost
+from maglio.decode.params import MAX_TOKEN_ID, check_int, check_real
+from maglio.errors import ProbeStepsZeroError, RateWindowTooSmallError, ReprobeAfterZeroError
+
+GateState = Literal["on", "off", "probing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """The constants of a gate.
+
+    Attributes:
+        window: how many of the latest verify steps are judged together.
+        min_verifies: fewer are too noisy to act on,
+        min_drafted: and so are fewer draft tokens.
+        min_speedup: below this estimate drafting is switched off.
+        patience: plain steps that the window must have lost before that; 0 acts at once. Worth its
+            price where small gains are common: a window of few steps cannot tell them from losses.
+        probe_steps: verify steps of a probe.
+        probe_margin: a probe passes when its estimate is this much above ``min_speedup``, so that
+            drafting that hardly pays is not switched to and fro.
+        reprobe_after: plain steps before the first probe; doubled after every failed one,
+        reprobe_max: up to this many.
+        adapts_budget: whether draft lengths follow the acceptance rate; otherwise the source
+            decides alone.
+
+    Raises:
+        RateWindowTooSmallError: ``window`` can never hold ``min_verifies``, or is below 2.
+        ProbeStepsZeroError: a probe would be empty.
+        ReprobeAfterZeroError: there would be no wait before a probe.
+        InvalidArgumentError: another field is out of its range.
+    """
+
+    window: int = 16
+    min_verifies: int = 2
+    min_drafted: int = 8
+    min_speedup: float = 1.0
+    patience: float = 0.0
+    probe_steps: int = 4
+    probe_margin: float = 0.1
+    reprobe_after: int = 128
+    reprobe_max: int = 1024
+    adapts_budget: bool = True
+
+    def __post_init__(self) -> None:
+        counts = ("window", "min_verifies", "min_drafted", "probe_steps", "reprobe_after")
+        for name in counts:
+            check_int(name, getattr(self, name), 0, MAX_TOKEN_ID)
+        if self.window < max(2, self.min_verifies):
+            raise RateWindowTooSmallError(
+                f"window is {self.window} verify steps, must be at least "
+                f"{max(2, self.min_verifies)}, or nothing can be judged"
+            )
+        if self.probe_steps < 1:
+            raise ProbeStepsZeroError("probe_steps is 0, must be at least 1 verify step")
+        if self.reprobe_after < 1:
+            raise ReprobeAfterZeroError("reprobe_after is 0, must be at least 1 plain step")
+        check_int("reprobe_max", self.reprobe_max, self.reprobe_after, MAX_TOKEN_ID)
+        for name in ("min_speedup", "patience", "probe_margin"):
+            check_real(name, getattr(self, name), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GateEvents:
+    """What a gate did so far.
+
+    Attributes:
+        trips: times that drafting was switched off by its results.
+        probes: probes begun.
+        disabled_steps: plain steps taken because drafting was off.
+    """
+
+    trips: int = 0
+    probes: int = 0
+    disabled_steps: int = 0
+
+    def since(self, earlier: GateEvents) -> GateEvents:
+        """What happened after ``earlier``."""
+        return GateEvents(
+            self.trips - earlier.trips,
+            self.probes - earlier.probes,
+            self.disabled_steps - earlier.disabled_steps,
+        )
+
+
+class _Verify(NamedTuple):
+    rows: int
+    committed: int
+
+
+class CostGate:
+    """Switches drafting off where it loses time, and tries again later.
+
+    ::
+
+        on ---- estimate < min_speedup ----> off <--- estimate too low (wait doubles) ---.
+         ^                                    '---- wait is over ----> probing ----------'
+         '---- estimate >= min_speedup + probe_margin (wait is reset) -----'
+
+    Args:
+        cost: what forwards cost. The gate feeds it the timings it is given.
+        options: the constants.
+    """
+
+    def __init__(self, cost: LiveCost, *, options: GateOptions | None = None) -> None:
+        self._cost = cost
+        self._options = options or GateOptions()
+        self._window: deque[_Verify] = deque(maxlen=self._options.window)
+        self._state: GateState = "on"
+        self._backoff = self._options.reprobe_after
+        self._wait = 0
+        self._acceptance = 0.5  # as good a guess as any, until something was drafted
+        self._trips = self._probes = self._disabled = 0
+
+    @property
+    def cost(self) -> LiveCost:
+        """The cost model it goes by."""
+        return self._cost
+
+    @property
+    def state(self) -> GateState:
+        """Whether drafts are verified, refused, or tried."""
+        return self._state
+
+    @property
+    def wait(self) -> int:
+        """Plain steps to go before the next probe; 0 unless drafting is off."""
+        return self._wait
+
+    @property
+    def events(self) -> GateEvents:
+        """Counts since the gate was made."""
+        return GateEvents(self._trips, self._probes, self._disabled)
+
+    @property
+    def estimated_speedup(self) -> float | None:
+        """Tokens committed per plain step's time over the window; ``None`` while it is empty."""
+        spent = self._spent()
+        return self._committed() / spent if spent > 0.0 else None
+
+    def budget(self, *, min_draft: int, max_draft: int) -> int:
+        """How many draft tokens the next step may verify; 0 asks for a plain step."""
+        if self._state == "off" or self._cost.wants_plain:
+            return 0
+        if not self._options.adapts_budget:
+            return max_draft
+        return min(max_draft, max(min_draft, 2 + ceil(self._acceptance * max_draft)))
+
+    def record(self, *, rows: int, committed: int, seconds: float | None = None) -> None:
+        """Take note of a step.
+
+        Args:
+            rows: rows of its forward: 1, or 1 and a draft.
+            committed: tokens it committed, at least 1.
+            seconds: what the forward took; ``None`` without a clock, when the table alone counts.
+        """
+        if seconds is not None:
+            self._cost.learn(rows, seconds)
+        if self._state == "off":
+            self._disabled += 1
+            self._wait -= 1
+            if self._wait == 0:
+                self._begin_probe()
+        elif rows > 1:
+            self._window.append(_Verify(rows, committed))
+            self._acceptance = (self._committed() - len(self._window)) / self._drafted()
+            if self._state == "probing":
+                self._judge_probe()
+            else:
+                self._judge_run()
+
+    def _judge_run(self) -> None:
+        options = self._options
+        if len(self._window) < options.min_verifies or self._drafted() < options.min_drafted:
+            return
+        lost = options.min_speedup * self._spent() - self._committed()
+        if lost > 0.0 and lost >= options.patience:
+            self._trips += 1
+            self._switch_off()
+
+    def _judge_probe(self) -> None:
+        options = self._options
+        if len(self._window) < min(options.probe_steps, options.window):
+            return
+        if self._committed() >= (options.min_speedup + options.probe_margin) * self._spent():
+            self._state = "on"
+            self._backoff = options.reprobe_after
+        else:
+            self._backoff = min(2 * self._backoff, options.reprobe_max)
+            self._switch_off()
+
+    def _switch_off(self) -> None:
+        self._state = "off"
+        self._wait = self._backoff
+        self._window.clear()
+
+    def _begin_probe(self) -> None:
+        self._state = "probing"
+        self._probes += 1
+
+    def _spent(self) -> float:
+        return sum(self._cost.cost(verify.rows) for verify in self._window)
+
+    def _committed(self) -> int:
+        return sum(verify.committed for verify in self._window)
+
+    def _drafted(self) -> int:
+        return sum(verify.rows - 1 for verify in self._window)

@@ -1,0 +1,222 @@
+// The header parser on hundreds of thousands of damaged files, for runs under sanitizers.
+#include "gguf.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model_loader.h"
+#include "tensor_type.h"
+
+namespace {
+
+using maglio::GgufError;
+using maglio::GgufFile;
+using maglio::TensorType;
+using Bytes = std::vector<uint8_t>;
+
+#define CHECK(condition)                                                   \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1);                                                        \
+    }                                                                      \
+  } while (false)
+
+std::mt19937_64 rng(20260104);
+
+size_t below(size_t n) { return rng() % n; }
+
+template <typename T>
+void put(Bytes& out, T value) {
+  const size_t at = out.size();
+  out.resize(at + sizeof(value));
+  std::memcpy(out.data() + at, &value, sizeof(value));
+}
+
+void put_string(Bytes& out, const std::string& text) {
+  put<uint64_t>(out, text.size());
+  out.insert(out.end(), text.begin(), text.end());
+}
+
+void put_key(Bytes& out, const std::string& key, maglio::GgufType type) {
+  put_string(out, key);
+  put(out, static_cast<uint32_t>(type));
+}
+
+struct TensorEntry {
+  std::string name;
+  std::vector<uint64_t> shape;
+  TensorType type;
+  uint64_t offset;
+};
+
+// A file with a value of every kind and the given tensors, followed by `data` bytes.
+Bytes make_file(const std::vector<TensorEntry>& tensors, size_t data) {
+  using maglio::GgufType;
+  Bytes out = {'G', 'G', 'U', 'F'};
+  put<uint32_t>(out, 3);
+  put<uint64_t>(out, tensors.size());
+  put<uint64_t>(out, 5);
+  put_key(out, "general.architecture", GgufType::kString);
+  put_string(out, "llama");
+  put_key(out, "a.number", GgufType::kFloat64);
+  put<double>(out, 1.5);
+  put_key(out, "general.alignment", GgufType::kUint32);
+  put<uint32_t>(out, 32);
+  put_key(out, "some.numbers", GgufType::kArray);
+  put(out, static_cast<uint32_t>(GgufType::kInt16));
+  put<uint64_t>(out, 3);
+  for (int16_t i = 0; i < 3; ++i) put(out, i);
+  put_key(out, "some.strings", GgufType::kArray);
+  put(out, static_cast<uint32_t>(GgufType::kString));
+  put<uint64_t>(out, 3);
+  for (const char* text : {"one", "", "three"}) put_string(out, text);
+  for (const TensorEntry& tensor : tensors) {
+    put_string(out, tensor.name);
+    put<uint32_t>(out, static_cast<uint32_t>(tensor.shape.size()));
+    for (uint64_t dimension : tensor.shape) put(out, dimension);
+    put(out, static_cast<uint32_t>(tensor.type));
+    put(out, tensor.offset);
+  }
+  out.resize((out.size() + 31) / 32 * 32 + data);
+  return out;
+}
+
+Bytes sound_file() {
+  return make_file({{"vector", {8}, TensorType::kF32, 0},
+                    {"matrix", {32, 3}, TensorType::kQ4_0, 32},
+                    {"large", {256, 2}, TensorType::kQ6_K, 96}},
+                   96 + 420);
+}
+
+// Reads everything a file claims to hold; false when it is refused.
+bool read_everything(const Bytes& bytes) {
+  // Exactly as long as the file, so that the sanitizer sees a read past the end.
+  const std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), copy.get());
+  try {
+    const GgufFile file(copy.get(), bytes.size());
+    for (const maglio::GgufValue& value : file.values()) {
+      if (value.type == maglio::GgufType::kString) {
+        CHECK(file.strings(value).size() == value.count);
+      } else {
+        const size_t size = maglio::gguf_type_size(value.type) * value.count;
+        CHECK(value.offset + size <= bytes.size());
+      }
+    }
+    for (const maglio::GgufTensor& tensor : file.tensors()) {
+      CHECK(file.find_tensor(tensor.name) == &tensor);
+      CHECK(tensor.offset + tensor.bytes <= bytes.size());
+      try {
+        const maglio::Matrix matrix = maglio::load_matrix(file, tensor.name, {}, 1);
+        std::vector<float> row(static_cast<size_t>(matrix.cols()));
+        matrix.unpack_row(matrix.rows() - 1, row.data());
+        CHECK(matrix.bytes() < 64 * bytes.size());
+      } catch (const GgufError&) {
+      }
+    }
+  } catch (const GgufError&) {
+    return false;
+  }
+  return true;
+}
+
+void a_sound_file_is_read() {
+  const Bytes bytes = sound_file();
+  CHECK(read_everything(bytes));
+  const GgufFile file(bytes.data(), bytes.size());
+  CHECK(file.values().size() == 5 && file.tensors().size() == 3);
+  CHECK(file.strings(file.values().back())[2] == "three");
+  CHECK(file.find_tensor("matrix")->bytes == 3 * 18);
+  CHECK(file.find_tensor("absent") == nullptr);
+}
+
+void a_file_cut_anywhere_is_refused() {
+  const Bytes whole = sound_file();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    CHECK(!read_everything(Bytes(whole.begin(), whole.begin() + static_cast<long>(size))));
+  }
+}
+
+void mutate(Bytes& bytes, size_t header) {
+  static const uint64_t kNumbers[] = {
+      0,          1,          0x7FFFFFFF, 0x80000000,         0xFFFFFFFF, 0x100000000,
+      1ull << 61, 1ull << 62, 1ull << 63, 0xFFFFFFFFFFFFFFFF, 31,         255};
+  const size_t at = below(std::min(header, bytes.size()));
+  switch (below(5)) {
+    case 0:
+      bytes[at] = static_cast<uint8_t>(bytes[at] ^ (1u << below(8)));
+      break;
+    case 1:
+      bytes[at] = static_cast<uint8_t>(rng());
+      break;
+    case 2: {
+      const uint64_t number = kNumbers[below(std::size(kNumbers))];
+      std::memcpy(bytes.data() + at, &number, std::min<size_t>(8, bytes.size() - at));
+      break;
+    }
+    case 3:
+      bytes.insert(bytes.begin() + static_cast<long>(at), 1 + below(9),
+                   static_cast<uint8_t>(rng()));
+      break;
+    default:
+      bytes.erase(bytes.begin() + static_cast<long>(at),
+                  bytes.begin() + static_cast<long>(std::min(bytes.size(), at + 1 + below(9))));
+  }
+}
+
+void damaged_files_are_refused_or_read() {
+  const Bytes sound = sound_file();
+  const size_t header = sound.size() - 420;
+  int refused = 0;
+  constexpr int kTrials = 300000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Bytes bytes = sound;
+    for (size_t n = 1 + below(3); n > 0 && bytes.size() > 16; --n) mutate(bytes, header);
+    if (!read_everything(bytes)) ++refused;
+  }
+  CHECK(refused > kTrials / 4 && refused < kTrials);
+}
+
+void shapes_that_are_no_matrix_are_refused() {
+  const std::vector<std::vector<uint64_t>> shapes = {
+      {32, 1, 2}, {16, 2}, {31, 1}, {1u << 21}, {32, 1u << 21}};
+  for (const std::vector<uint64_t>& shape : shapes) {
+    size_t values = 1;
+    for (uint64_t dimension : shape) values *= dimension;
+    const Bytes bytes = make_file({{"t", shape, TensorType::kF16, 0}}, 2 * values);
+    const GgufFile file(bytes.data(), bytes.size());
+    bool refused = false;
+    try {
+      maglio::load_matrix(file, "t", {}, 2);
+    } catch (const GgufError& error) {
+      refused = std::string(error.what()).find("'t'") != std::string::npos;
+    }
+    CHECK(refused);
+  }
+}
+
+void the_longest_rows_are_packed_by_several_threads() {
+  const Bytes bytes = make_file({{"t", {1u << 20, 2}, TensorType::kF32, 0}}, 8u << 20);
+  const GgufFile file(bytes.data(), bytes.size());
+  const maglio::Matrix matrix = maglio::load_matrix(file, "t", {1, 0}, 3);
+  CHECK(matrix.rows() == 2 && matrix.cols() == 1 << 20);
+}
+
+}  // namespace
+
+int main() {
+  a_sound_file_is_read();
+  a_file_cut_anywhere_is_refused();
+  damaged_files_are_refused_or_read();
+  shapes_that_are_no_matrix_are_refused();
+  the_longest_rows_are_packed_by_several_threads();
+  std::puts("gguf: ok");
+  return 0;
+}

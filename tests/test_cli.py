@@ -1,0 +1,145 @@
+"""The command line as a process: what goes to stdout, to stderr, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from maglio import load
+from support.real_models import real_model_path
+
+PROMPT = "One two three, one two three, one two"
+
+
+COMMAND = (sys.executable, "-c", "import maglio.cli; maglio.cli.main()")
+
+
+def maglio(*arguments: str, stdin: bytes = b"", **environment: str):
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=120,
+        env=os.environ | environment,
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_model():
+    return real_model_path("smollm2-135m")
+
+
+def test_stdout_is_the_text_and_stderr_one_line():
+    run = maglio("generate", "-p", PROMPT, "-n", "12", "-t", "1")
+    assert run.returncode == 0
+    text = load(n_ctx=256).generate(PROMPT, max_tokens=12).text
+    assert run.stdout.decode() == text + "\n"
+    (line,) = run.stderr.decode().splitlines()
+    assert "prompt 10 tokens" in line
+    assert "generation 12 tokens" in line
+    assert "tokens/step" in line
+
+
+def test_speculation_does_not_show_in_the_text():
+    arguments = ("generate", "-p", PROMPT, "-n", "24", "--temp", "0.9", "--seed", "3")
+    assert maglio(*arguments, "--spec").stdout == maglio(*arguments, "--no-spec").stdout
+
+
+def test_stdin_and_files_are_prompts(tmp_path):
+    file = tmp_path / "prompt.txt"
+    file.write_text(PROMPT)
+    wanted = maglio("generate", "-p", PROMPT, "--gen", "8").stdout
+    assert maglio("generate", "-p", "-", "--gen", "8", stdin=PROMPT.encode()).stdout == wanted
+    assert maglio("generate", "-f", "-", "--gen", "8", stdin=PROMPT.encode()).stdout == wanted
+    assert maglio("generate", "-f", str(file), "--gen", "8").stdout == wanted
+
+
+def test_json_is_one_document():
+    run = maglio("generate", "-p", PROMPT, "-n", "16", "--json")
+    document = json.loads(run.stdout)
+    assert document["finish_reason"] == "length"
+    assert len(document["tokens"]) == document["stats"]["committed"] == 16
+    assert document["stats"]["sources"]["conversation"]["accepted"] > 0
+
+
+def test_colour_marks_accepted_tokens_and_can_be_forced():
+    plain = maglio("generate", "-p", PROMPT, "-n", "12")
+    coloured = maglio("generate", "-p", PROMPT, "-n", "12", "--color", "on")
+    assert b"\x1b[" not in plain.stdout
+    assert b"\x1b[36m" in coloured.stdout
+
+
+def test_ctrl_c_ends_the_answer_with_what_was_generated():
+    process = subprocess.Popen(
+        [
+            *COMMAND,
+            "generate",
+            "-p",
+            "Count: 1, 2, 3, 4,",
+            "-n",
+            "2000",
+            "--stop",
+            "never to be seen",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    begun = process.stdout.read(8)
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (begun + rest).endswith(b"\n")
+    (line,) = errors.decode().splitlines()
+    assert "generation" in line
+    assert "Traceback" not in line
+
+
+def test_a_reader_that_leaves_is_no_error():
+    process = subprocess.Popen(
+        [*COMMAND, "generate", "-p", "Count: 1, 2, 3, 4,", "-n", "400"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.read(4)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) != 0
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("generate", "-p", "x", "-m", "nowhere.gguf"), "nowhere.gguf"),
+        (("generate", "-p", ""), "empty"),
+        (("generate",), "--prompt"),
+        (("generate", "-p", "x", "-f", "y"), "--prompt"),
+        (("generate", "-f", "nowhere.txt"), "nowhere.txt"),
+        (("generate", "-p", "x", "--temp", "nan"), "temperature"),
+        (("generate", "-p", "x", "-n", "-1"), "max_tokens"),
+        (("tokenize", "nowhere.txt"), "nowhere.txt"),
+    ],
+)
+def test_a_failure_is_one_line_that_names_the_culprit(arguments, says):
+    run = maglio(*arguments)
+    assert run.returncode == 1
+    assert run.stdout == b""
+    (line,) = run.stderr.decode().splitlines()
+    assert line.startswith("maglio: ")
+    assert says in line
+
+
+def test_tokenize_prints_one_id_per_line(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_bytes("héllo \xff".encode("latin-1"))
+    lines = maglio("tokenize", str(file)).stdout.split()
+    assert lines
+    assert all(line.isdigit() for line in lines)
+    assert maglio("tokenize", "-", stdin=file.read_bytes()).stdout.split() == lines

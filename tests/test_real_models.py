@@ -1,0 +1,98 @@
+"""The promises on trained models: the row law, and speculation that cannot be seen."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import maglio
+from support.prompts import hundred_prompts
+from support.real_models import NAMES, real_model_path
+from support.tiny import ISAS, load_on
+
+NEW_TOKENS = {"smollm2-135m": 24, "gemma3-270m": 16}
+GREEDY = maglio.SamplingParams()
+SAMPLED = maglio.SamplingParams(
+    temperature=0.8,
+    top_k=40,
+    top_p=0.95,
+    min_p=0.05,
+    repeat_penalty=1.1,
+    frequency_penalty=0.1,
+    presence_penalty=0.1,
+    penalty_last_n=64,
+    seed=5,
+)
+
+
+@functools.cache
+def model(name: str) -> maglio.Model:
+    return maglio.load(real_model_path(name), n_ctx=1024)
+
+
+def text_tokens(name: str, n: int) -> list[int]:
+    return model(name).tokenizer.encode("\n".join(hundred_prompts()))[:n]
+
+
+@pytest.mark.parametrize("policy", ["record", "calibrated"])
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hundred_prompts_decode_alike_with_speculation_and_without(name, sampling, policy):
+    # Each policy takes every other prompt's neighbour, so that both see all kinds.
+    prompts = hundred_prompts()[policy == "calibrated" :: 2]
+    speculation = maglio.Speculation(policy=policy)
+    reference = "\n".join(hundred_prompts()[:20])
+    drafted = 0
+    for prompt in prompts:
+        options = {"max_tokens": NEW_TOKENS[name], "sampling": sampling}
+        plain = model(name).generate(prompt, speculation=False, **options)
+        fast = model(name).generate(
+            prompt, speculation=speculation, references=[reference], **options
+        )
+        assert fast.tokens == plain.tokens, prompt
+        assert fast.text == plain.text
+        assert fast.finish_reason == plain.finish_reason
+        drafted += fast.stats.drafted
+    assert drafted > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_do_not_depend_on_chunks_or_rewinds(name):
+    tokens = text_tokens(name, 700)  # beyond Gemma's window of 512
+    whole = model(name).session().forward(tokens)
+    rng = np.random.default_rng(3)
+    session = model(name).session()
+    at = 0
+    while at < len(tokens):
+        width = int(rng.integers(1, 65))
+        rows = session.forward(tokens[at : at + width])
+        assert np.array_equal(rows.view(np.uint32), whole[at : at + width].view(np.uint32))
+        keep = int(rng.integers(1, len(rows) + 1))
+        at += keep
+        session.truncate(at)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_do_not_depend_on_threads_or_instruction_set(name):
+    tokens = text_tokens(name, 80)
+    whole = model(name).session().forward(tokens)
+    for isa in (isa for isa in ISAS if isa != "portable"):  # which takes a minute
+        for threads in (1, 2):
+            engine = load_on(isa, real_model_path(name), n_ctx=128, threads=threads)
+            rows = engine.session().forward(tokens)
+            assert np.array_equal(rows.view(np.uint32), whole.view(np.uint32)), (isa, threads)
+
+
+def test_a_portable_row_of_smollm2_is_the_same():
+    tokens = text_tokens("smollm2-135m", 4)
+    engine = load_on("portable", real_model_path("smollm2-135m"), n_ctx=64, threads=2)
+    whole = model("smollm2-135m").session().forward(tokens)
+    assert np.array_equal(engine.session().forward(tokens).view(np.uint32), whole.view(np.uint32))
+
+
+def test_a_repeated_passage_takes_few_steps():
+    passage = "The trip hammer falls on the glowing iron, and the smith turns the bar. " * 6
+    out = model("smollm2-135m").generate(passage, max_tokens=128)
+    assert out.stats.tokens_per_step > 4
