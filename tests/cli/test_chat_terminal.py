@@ -91,7 +91,7 @@ def test_ctrl_c_stops_an_answer_and_keeps_what_was_said(terminal, tmp_path):
 def test_messages_can_have_several_lines_and_any_letters(terminal, tmp_path):
     child = terminal("-n", "2")
     messages = {
-        '"""first\rsecond"""': "first\nsecond",
+        '"""first\r"""second"""\r"""': 'first\n"""second"""',
         "one\x1b\rtwo": "one\ntwo",
         "\x1b[200~pasted\nlines\x1b[201~": "pasted\nlines",
         "Grüße, 世界 🙂": "Grüße, 世界 🙂",
@@ -174,7 +174,8 @@ SCRIPT = "\n".join(
         "Hi! Name three colours.",
         "Repeat that list.",
         '"""Now',
-        'with numbers."""',
+        "with numbers.",
+        '"""',
         "/undo",
         "/retry",
         "/set temp 0.8",

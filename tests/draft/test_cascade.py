@@ -262,3 +262,30 @@ def test_a_bad_commit_changes_nothing(bad, recycling):
 def test_impossible_options_are_refused(bad):
     with pytest.raises(InvalidArgumentError):
         SpeculationIndex(10, options=IndexOptions(**bad))
+
+
+def test_a_rewound_index_is_one_that_never_saw_the_rest():
+    document = [7, 8, 9, 10, 11, 12] * 3
+    indexes = [SpeculationIndex(60, options=IndexOptions(recycling=False)) for _ in range(2)]
+    for index in indexes:
+        index.add_reference(document)
+    rewound, fresh = indexes
+    rewound.observe([1, 2, 3, 4, 7, 8, 1, 2])
+    assert rewound.suggest((), 9)
+    rewound.observe([5, 5, 5, 5])
+    rewound.rewind([1, 2, 3, 4, 7, 8])
+    fresh.observe([1, 2, 3, 4, 7, 8])
+    for token in (9, 10, 1, 2):
+        assert list(rewound.suggest((), 9)) == list(fresh.suggest((), 9))
+        assert rewound.match_lengths() == fresh.match_lengths()
+        for index in indexes:
+            index.observe([token])
+
+
+def test_recycling_does_not_learn_that_the_rest_followed():
+    index = SpeculationIndex(60)
+    index.observe([1, 2, 3, 4])
+    index.rewind([1, 2])
+    index.observe([9])
+    assert index.recycling.topk_of(4) == []
+    assert index.recycling.topk_of(2)[0] == 9

@@ -11,7 +11,7 @@ from typing import Protocol
 import platformdirs
 
 FENCE = '"""'
-"""A line that begins with it begins a message of several lines; the next one ends it."""
+"""A line that begins with it begins a message of several lines; it alone on a line ends them."""
 
 
 class LineReader(Protocol):
@@ -51,9 +51,8 @@ class PipeReader:
 
     def _block(self, first: str) -> str:
         lines = [first]
-        while not lines[-1].endswith(FENCE):
-            lines.append(next(self._lines, FENCE))
-        lines[-1] = lines[-1].removesuffix(FENCE)
+        while (line := next(self._lines, FENCE)) != FENCE:
+            lines.append(line)
         return "\n".join(lines).strip("\n")
 
 
@@ -78,8 +77,7 @@ class TerminalReader:
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            fenced = buffer.text.startswith(FENCE)
-            if fenced and not buffer.text[len(FENCE) :].rstrip().endswith(FENCE):
+            if buffer.text.startswith(FENCE) and not buffer.text.endswith(f"\n{FENCE}"):
                 buffer.insert_text("\n")
             else:
                 buffer.validate_and_handle()
@@ -96,7 +94,7 @@ class TerminalReader:
         """Let a person type a message."""
         text = self._session.prompt("> ")
         if text.startswith(FENCE):
-            text = text.removeprefix(FENCE).rstrip().removesuffix(FENCE)
+            text = text.removeprefix(FENCE).removesuffix(FENCE)
         return text.strip("\n")
 
 

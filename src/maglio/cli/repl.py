@@ -39,7 +39,8 @@ HELP = """\
 /thinking on|off      show thinking blocks
 /quit                 leave; Ctrl-D does too
 Ctrl-C stops an answer and keeps what was said. Alt-Enter makes a new line; so does Enter in a
-message that begins with three quotation marks, until three more. // begins a message with a /."""
+message that begins with three quotation marks, until a line of only three. // begins a message
+with a /."""
 
 
 class _QuitError(Exception):
