@@ -36,7 +36,7 @@ Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
 
 
-DEFAULT_POLICY: PolicyName = "record"
+DEFAULT_POLICY: PolicyName = "calibrated"
 
 RECORD_GATE = GateOptions()
 CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
