@@ -69,7 +69,7 @@ def test_sources_learn_what_stays_and_nothing_else(roomy_model, stop, width):
     streams, plain = plain_streams(roomy_model, stop=stop)
     oracle = Oracle(streams, width)
     chat = roomy_model.chat(
-        speculation=maglio.Speculation(source=oracle), sampling=SAMPLED, stop=stop
+        speculation=maglio.Speculation(source=oracle, gate=False), sampling=SAMPLED, stop=stop
     )
     for text in TEXTS:
         answer = chat.send(text)
@@ -91,7 +91,9 @@ def test_a_stop_inside_a_draft_counts_as_far_as_its_tokens_stay(roomy_model):
     streams, plain = plain_streams(roomy_model)
     turn = next(turn for turn in plain.turns if turn.finish_reason == "stop" and turn.tokens)
     oracle = Oracle(streams, width=16)
-    chat = roomy_model.chat(speculation=maglio.Speculation(source=oracle), sampling=SAMPLED)
+    chat = roomy_model.chat(
+        speculation=maglio.Speculation(source=oracle, gate=False), sampling=SAMPLED
+    )
     for text in TEXTS[: plain.turns.index(turn)]:
         chat.send(text).result()
     oracle.truncated.clear()
