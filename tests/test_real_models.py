@@ -93,6 +93,6 @@ def test_a_portable_row_of_smollm2_is_the_same():
 
 
 def test_a_repeated_passage_takes_few_steps():
-    passage = "The trip hammer falls on the glowing iron, and the smith turns the bar. " * 6
+    passage = "The trip hammer falls on the iron, and the smith turns the bar before it cools. " * 8
     out = model("smollm2-135m").generate(passage, max_tokens=128)
     assert out.stats.tokens_per_step > 4

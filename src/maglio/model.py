@@ -36,7 +36,7 @@ Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
 
 
-DEFAULT_POLICY: PolicyName = "record"
+DEFAULT_POLICY: PolicyName = "calibrated"
 
 RECORD_GATE = GateOptions()
 CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
@@ -64,7 +64,8 @@ class Speculation:
         cost: what a forward costs by its rows. By default this machine's profile of the model,
             made by ``maglio probe``, or a built-in table.
         history: whether the calibrated policy drafts from earlier generations of the same
-            :class:`Model` too, and lets later ones draft from this one.
+            :class:`Model` too, and lets later ones draft from this one. A prompt that is repeated
+            then goes fast for a reason that says little about others.
         source: a proposer of your own, used instead of the built-in ones.
 
     Raises:

