@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--times", type=int, default=7, help="forwards per case and repetition")
     args = parser.parse_args()
-    n_ctx = max(args.contexts) + max(ROWS)
+    n_ctx = max(PREFILL, max(args.contexts) + max(ROWS))
     start = time.perf_counter()
     native = NativeRunner(args.model, n_ctx=n_ctx, threads=args.threads)
     load_s = time.perf_counter() - start
