@@ -108,6 +108,11 @@ class StatsRecorder:
         self.prefill_s += stats.prefill_s
         self.forward_s += stats.decode_s - stats.overhead_s
         self._busy_s += stats.prefill_s + stats.decode_s
+        self.gate = GateEvents(
+            self.gate.trips + stats.gate_trips,
+            self.gate.probes + stats.gate_probes,
+            self.gate.disabled_steps + stats.gate_disabled_steps,
+        )
         for name, counts in stats.sources.items():
             self.draft(name, drafted=counts.drafted, accepted=counts.accepted)
 
