@@ -163,8 +163,8 @@ class Model:
         self._chat_template = chat_template
 
     @cached_property
-    def _cost(self) -> CostModel:
-        """What a forward costs, as far as is known before it is timed."""
+    def cost(self) -> CostModel:
+        """What a forward costs: this machine's profile of the model, or a built-in table."""
         key = ProfileKey.of(self.engine)
         measured = None if key is None else ProfileStore().load(key)
         if measured is not None:
@@ -321,7 +321,7 @@ class Model:
             raise InvalidArgumentError(
                 f"speculation must be True, False or a Speculation, not {speculation!r}"
             )
-        cost = LiveCost(self._cost if how.cost is None else how.cost)
+        cost = LiveCost(self.cost if how.cost is None else how.cost)
         documents = [references] if isinstance(references, str) else references
         if how.source is not None and len(documents) > 0:
             raise InvalidArgumentError(

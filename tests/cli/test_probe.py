@@ -83,12 +83,12 @@ def test_rows_that_break_the_promise_are_an_error_and_not_kept(model, monkeypatc
 
 
 def test_generations_go_by_the_stored_profile(model):
-    built_in = maglio.load(model, threads=1)._cost
+    built_in = maglio.load(model, threads=1).cost
     run("probe", model, *FAST)
-    measured = maglio.load(model, threads=1)._cost
+    measured = maglio.load(model, threads=1).cost
     assert measured == stored(model).curve()
     assert measured != built_in
-    assert maglio.load(model, threads=2)._cost == built_in  # another key
+    assert maglio.load(model, threads=2).cost == built_in  # another key
 
 
 def test_the_old_name_works_and_is_not_advertised(model):

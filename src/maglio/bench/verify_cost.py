@@ -30,6 +30,13 @@ class Spread:
     median: float
     high: float
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of at least one value."""
+        if len(values) == 1:
+            return cls(values[0], values[0], values[0])
+        return cls(*quantiles(values, n=4, method="inclusive"))
+
 
 @dataclass(frozen=True, slots=True)
 class ContextCosts:
@@ -165,7 +172,7 @@ class _Probe:
                 ratios[draft].append(2.0 * seconds / (before + after))
             self._step()
         return ContextCosts(
-            context, _spread(plain), {draft: _spread(ratios[draft]) for draft in self._drafts}
+            context, Spread.of(plain), {draft: Spread.of(ratios[draft]) for draft in self._drafts}
         )
 
     def _step(self) -> None:
@@ -205,8 +212,3 @@ class _Probe:
 
 def _bits(rows: Logits) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
     return np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
-
-
-def _spread(values: list[float]) -> Spread:
-    low, middle, high = quantiles(values, n=4, method="inclusive")
-    return Spread(low, middle, high)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from maglio.cli import bench_record, bench_replay
+from maglio.cli import bench_record, bench_replay, bench_tasks
 
 app = typer.Typer(
-    name="bench", help="Measure: record runs, judge drafting policies.", no_args_is_help=True
+    name="bench", help="Measure speed, record runs, judge policies.", no_args_is_help=True
 )
 app.command("record")(bench_record.record)
 app.command("replay")(bench_replay.replay)
+app.command("tasks")(bench_tasks.tasks)
