@@ -19,6 +19,7 @@ from maglio.errors import ModelFileError, OutOfMemoryError
 from support.gguf_bytes import FLOAT64, STRING, UINT32, UINT64, RawGguf
 from support.models import FAMILIES, Shape, write_model
 from support.spm_vocabulary import SPM
+from support.vocabulary_model import write_vocabulary_model
 
 SMALL = Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False)
 SMALL_GEMMA = Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True)
@@ -45,13 +46,8 @@ def sound(folder: Path) -> Files:
         shape = SMALL_GEMMA if family == "gemma3" else SMALL
         write_model(folder / "sound.gguf", family, shape, "Q4_0", 1)
         files[family] = (folder / "sound.gguf").read_bytes()
-    vocabulary = len(SPM["tokenizer.ggml.tokens"])
-    shape = Shape(1, 32, 2, 1, 16, 32, vocabulary, 64, 0, True)
-    write_model(folder / "sound.gguf", "llama", shape, "F16", 1)
-    raw = RawGguf.read(folder / "sound.gguf")
-    for key, value in SPM.items():
-        raw.set(key, value)
-    files["with a vocabulary"] = raw.to_bytes()
+    write_vocabulary_model(folder / "sound.gguf", SPM)
+    files["with a vocabulary"] = (folder / "sound.gguf").read_bytes()
     return files
 
 
