@@ -335,6 +335,33 @@ def test_a_model_beyond_the_memory_is_refused_before_it_is_read(
         load(sound["llama"], folder)
 
 
+@pytest.mark.parametrize("change", [-1, 5])
+def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
+    sound: Files, folder: Path, change: int
+) -> None:
+    raw = take_apart(sound, folder, "with a vocabulary")
+    tokens = [*SPM["tokenizer.ggml.tokens"], *"vwxyz"][: len(SPM["tokenizer.ggml.tokens"]) + change]
+    raw.set("tokenizer.ggml.tokens", tokens)
+    raw.set("tokenizer.ggml.scores", np.zeros(len(tokens), np.float32))
+    kinds = np.ones(len(tokens), np.int32)
+    kinds[4:260] = 6
+    raw.set("tokenizer.ggml.token_type", kinds)
+    (folder / "model.gguf").write_bytes(raw.to_bytes())
+    with pytest.raises(ModelFileError, match=rf"model.gguf.* {len(tokens)} tokens .* 268"):
+        maglio.load(folder / "model.gguf")
+
+
+@pytest.mark.parametrize("key", ["model", "tokens"])
+def test_a_vocabulary_that_lacks_a_part_names_the_file(
+    sound: Files, folder: Path, key: str
+) -> None:
+    raw = take_apart(sound, folder, "with a vocabulary")
+    raw.drop(f"tokenizer.ggml.{key}")
+    (folder / "model.gguf").write_bytes(raw.to_bytes())
+    with pytest.raises(ModelFileError, match=r"model\.gguf"):
+        maglio.load(folder / "model.gguf")
+
+
 # --- chance ---------------------------------------------------------------------------------------
 
 POSITIONS = st.one_of(st.integers(0, 40), st.integers(0, 1700), st.integers(0, 2**20))
