@@ -93,6 +93,7 @@ def test_a_portable_row_of_smollm2_is_the_same():
 
 
 def test_a_repeated_passage_takes_few_steps():
-    passage = "The trip hammer falls on the iron, and the smith turns the bar before it cools. " * 8
-    out = model("smollm2-135m").generate(passage, max_tokens=128)
+    sentence = "The trip hammer falls on the glowing iron, and the smith turns the bar before "
+    out = model("smollm2-135m").generate((sentence + "the next blow. ") * 6, max_tokens=256)
+    assert len(out.tokens) == 256
     assert out.stats.tokens_per_step > 4

@@ -187,7 +187,7 @@ def test_impossible_speculation_is_refused(bad):
 
 
 def test_the_calibrated_policy_may_verify_single_tokens():
-    assert maglio.Speculation()._decode_options().min_draft == 2
+    assert maglio.Speculation(policy="record")._decode_options().min_draft == 2
     assert maglio.Speculation(policy="calibrated")._decode_options().min_draft == 1
     assert maglio.Speculation(policy="calibrated", min_draft=3)._decode_options().min_draft == 3
     assert maglio.Speculation(max_draft=1)._decode_options().min_draft == 1

@@ -24,7 +24,7 @@ from maglio.draft.history import History
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
-from maglio.errors import InvalidArgumentError
+from maglio.errors import InvalidArgumentError, ModelFileError
 from maglio.generation import Generation, Stream
 from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
@@ -142,10 +142,16 @@ def load(
     _check_choice("engine", engine, ("auto", "native"))
     _check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(default_model_path() if path is None else path)
-    tokenizer = from_metadata(file.metadata)
+    tokenizer = _tokenizer_of(file)
+    native = NativeEngine(file, n_ctx=n_ctx, threads=threads)
+    if tokenizer.n_vocab not in (0, native.n_vocab):
+        raise file.error(
+            f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
+            f"{native.n_vocab}; the file contradicts itself"
+        )
     template = file.metadata.get("tokenizer.chat_template")
     return Model(
-        NativeEngine(file, n_ctx=n_ctx, threads=threads),
+        native,
         tokenizer,
         chat_template=template if isinstance(template, str) else None,
     )
@@ -355,6 +361,13 @@ class Model:
 
 def _texts(stop: Sequence[str]) -> Sequence[str]:
     return (stop,) if isinstance(stop, str) else stop
+
+
+def _tokenizer_of(file: ModelFile) -> Tokenizer:
+    try:
+        return from_metadata(file.metadata)
+    except ModelFileError as error:
+        raise file.error(str(error)) from error
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

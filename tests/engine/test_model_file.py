@@ -19,6 +19,7 @@ from maglio.errors import ModelFileError, OutOfMemoryError
 from support.gguf_bytes import FLOAT64, STRING, UINT32, UINT64, RawGguf
 from support.models import FAMILIES, Shape, write_model
 from support.spm_vocabulary import SPM
+from support.vocabulary_model import write_vocabulary_model
 
 SMALL = Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False)
 SMALL_GEMMA = Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True)
@@ -45,13 +46,8 @@ def sound(folder: Path) -> Files:
         shape = SMALL_GEMMA if family == "gemma3" else SMALL
         write_model(folder / "sound.gguf", family, shape, "Q4_0", 1)
         files[family] = (folder / "sound.gguf").read_bytes()
-    vocabulary = len(SPM["tokenizer.ggml.tokens"])
-    shape = Shape(1, 32, 2, 1, 16, 32, vocabulary, 64, 0, True)
-    write_model(folder / "sound.gguf", "llama", shape, "F16", 1)
-    raw = RawGguf.read(folder / "sound.gguf")
-    for key, value in SPM.items():
-        raw.set(key, value)
-    files["with a vocabulary"] = raw.to_bytes()
+    write_vocabulary_model(folder / "sound.gguf", SPM)
+    files["with a vocabulary"] = (folder / "sound.gguf").read_bytes()
     return files
 
 
@@ -337,6 +333,33 @@ def test_a_model_beyond_the_memory_is_refused_before_it_is_read(
     monkeypatch.setattr("maglio.engine.native.machine.available_memory", lambda: 1000)
     with pytest.raises(OutOfMemoryError, match="smaller or more strongly quantized"):
         load(sound["llama"], folder)
+
+
+@pytest.mark.parametrize("change", [-1, 5])
+def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
+    sound: Files, folder: Path, change: int
+) -> None:
+    raw = take_apart(sound, folder, "with a vocabulary")
+    tokens = [*SPM["tokenizer.ggml.tokens"], *"vwxyz"][: len(SPM["tokenizer.ggml.tokens"]) + change]
+    raw.set("tokenizer.ggml.tokens", tokens)
+    raw.set("tokenizer.ggml.scores", np.zeros(len(tokens), np.float32))
+    kinds = np.ones(len(tokens), np.int32)
+    kinds[4:260] = 6
+    raw.set("tokenizer.ggml.token_type", kinds)
+    (folder / "model.gguf").write_bytes(raw.to_bytes())
+    with pytest.raises(ModelFileError, match=rf"model.gguf.* {len(tokens)} tokens .* 268"):
+        maglio.load(folder / "model.gguf")
+
+
+@pytest.mark.parametrize("key", ["model", "tokens"])
+def test_a_vocabulary_that_lacks_a_part_names_the_file(
+    sound: Files, folder: Path, key: str
+) -> None:
+    raw = take_apart(sound, folder, "with a vocabulary")
+    raw.drop(f"tokenizer.ggml.{key}")
+    (folder / "model.gguf").write_bytes(raw.to_bytes())
+    with pytest.raises(ModelFileError, match=r"model\.gguf"):
+        maglio.load(folder / "model.gguf")
 
 
 # --- chance ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Boundary: files come from :mod:`support.models`; engines are the package's own.
 from __future__ import annotations
 
 import functools
-import tempfile
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,12 @@ class TinyModels:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._numbers = itertools.count()
         self.path = functools.cache(self._write)
         self.engine = functools.cache(self._load)
 
     def _write(self, family: Family, fmt: str, shape: Shape | None = None) -> Path:
-        path = Path(tempfile.mkstemp(dir=self._directory, suffix=".gguf")[1])
+        path = self._directory / f"{next(self._numbers)}.gguf"
         write_model(path, family, shape or tiny_shape(family, fmt), fmt, SEED)
         return path
 
