@@ -16,7 +16,7 @@ from maglio.bench.tasks import BUILT_IN, SAMPLED, Task, TaskResult, asked, run_t
 from maglio.bench.verify_cost import Spread
 from maglio.cli.app import app
 from maglio.decode.stats import StatsRecorder
-from maglio.draft.cost import NATIVE_COST
+from maglio.draft.cost import NATIVE_COST, CostCurve
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import TextToken
 from support.real_models import real_model_path
@@ -145,6 +145,24 @@ def test_the_report_is_whole_and_needs_nothing_else():
     for source in ("model", "reference:0", "own source"):
         assert f'<span style="background:{color_of(source)}">' in page
         assert f'fill="{color_of(source)}"' in page
+
+
+def test_the_report_says_from_which_acceptance_a_draft_pays():
+    curve = CostCurve([(1, 1.0), (2, 2.5), (3, 2.0), (17, 9.0)])
+    page = html_report([result("a", 1.5)], title="m", cost=curve)
+    costs = [curve.cost(1 + draft) for draft in (1, 2, 3, 4, 6, 8, 12, 16)]
+    assert "".join(f"<td>{cost:.2f}</td>" for cost in costs) in page
+    assert "<td>never</td><td>50%</td>" in page  # one token can never earn 2.5 steps
+    assert "<td>50%</td></tr>" in page  # 8 of 16
+
+
+def test_bars_are_measured_against_plain_decoding():
+    page = html_report([result("a", 2.0), result("b", 0.5)], title="m", cost=NATIVE_COST)
+    assert page.count('<i style="left:5.00rem">') == 2
+    assert '<div class="bar" style="width:10.00rem">' in page
+    assert '<div class="bar loss" style="width:2.50rem">' in page
+    alone = html_report([result("b", 0.5)], title="m", cost=NATIVE_COST)
+    assert '<i style="left:10.00rem">' in alone  # the line stays on the page
 
 
 def test_statistics_of_several_generations_add_up_their_gate_events():

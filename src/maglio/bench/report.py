@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from maglio.bench.tasks import GroupSummary, TaskResult, summarise
+from maglio.bench.verify_cost import strict_break_even
 from maglio.draft.cost import CostModel
 from maglio.generation import TextToken
 
@@ -18,11 +19,16 @@ _COLORS = {
 }
 _OTHER = "#c77f74"
 _WINDOW = 8
+_BAR_REM = 10.0
+_DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16)
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse } td, th { padding: .15rem .7rem; text-align: right }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse }
+td, th { padding: .15rem .6rem; text-align: right; white-space: nowrap }
 td:first-child, th:first-child { text-align: left }
-.bar { display: inline-block; height: .8rem; background: #4aa3c7; vertical-align: middle }
+.bars { position: relative; height: .8rem; border-left: 1px solid #bbb }
+.bars i { position: absolute; top: -.3rem; height: 1.4rem; border-left: 1px dashed #555 }
+.bar { height: 100%; background: #4aa3c7 }
 .loss { background: #c77f74 }
 pre { white-space: pre-wrap; background: #f7f7f7; padding: .8rem; border-radius: .3rem }
 pre span, .key span { border-radius: .2rem; padding: .05rem 0 }
@@ -47,6 +53,7 @@ def html_report(results: Sequence[TaskResult], *, title: str, cost: CostModel) -
         "<p>Blue: cost of a forward in plain steps. Grey: what its rows would cost one by one; a "
         "step pays when it commits more tokens than the blue line says.</p>",
         _cost_curve(cost),
+        _break_even(cost),
         "<h2>Output</h2>",
         f'<p class="key">{_key()}</p>',
         *(_section(result) for result in results),
@@ -69,22 +76,24 @@ def _key() -> str:
 
 
 def _bars(groups: Sequence[GroupSummary]) -> str:
-    longest = max(group.ratio.median for group in groups)
+    """A row for each group; the dashed line is plain decoding."""
+    longest = max(1.0, *(group.ratio.median for group in groups))
     rows = [
         "<tr><th>task</th><th>prompts</th><th>plain tok/s</th><th>speculative</th><th>ratio</th>"
         "<th>worst</th><th>outputs</th><th></th></tr>"
     ]
     for group in groups:
         ratio = group.ratio
-        width = 16 * ratio.median / longest
+        width = _BAR_REM * ratio.median / longest
         loss = " loss" if ratio.median < 1.0 else ""
         rows.append(
             f"<tr><td>{escape(group.group)}</td><td>{group.prompts}</td><td>{group.plain:.1f}</td>"
             f"<td>{group.speculative:.1f}</td>"
             f"<td>{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})</td>"
             f"<td>{group.worst:.2f}</td><td>{'equal' if group.equal else 'DIFFERENT'}</td>"
-            f'<td style="text-align:left"><span class="bar{loss}" style="width:{width:.2f}rem">'
-            "</span></td></tr>"
+            f'<td><div class="bars" style="width:{_BAR_REM}rem">'
+            f'<div class="bar{loss}" style="width:{width:.2f}rem"></div>'
+            f'<i style="left:{_BAR_REM / longest:.2f}rem"></i></div></td></tr>'
         )
     return f"<table>{''.join(rows)}</table>"
 
@@ -104,8 +113,24 @@ def _cost_curve(cost: CostModel, last: int = 17) -> str:
         f'<svg viewBox="-10 -10 {width + 20:.0f} {height + 20:.0f}" width="{width + 20:.0f}">'
         + line([float(n) for n in rows], "#bbb")
         + line([cost.cost(n) for n in rows], "#4aa3c7")
-        + f"</svg><p>1 to {last} rows; {cost.cost(last):.2f} plain steps for {last}.</p>"
+        + f"</svg><p>From left to right 1 to {last} rows, upwards 0 to {last} plain steps.</p>"
     )
+
+
+def _break_even(cost: CostModel) -> str:
+    """What drafts of several lengths cost, and the share of them that must be accepted."""
+    costs = [cost.cost(1 + draft) for draft in _DRAFTS]
+    shares = [strict_break_even(draft, price) for draft, price in zip(_DRAFTS, costs, strict=True)]
+    rows = (
+        ("draft tokens", [str(draft) for draft in _DRAFTS]),
+        ("plain steps", [f"{price:.2f}" for price in costs]),
+        ("pays from", [f"{100 * share:.0f}%" if share <= 1.0 else "never" for share in shares]),
+    )
+    lines = (
+        f"<tr><th>{name}</th>{''.join(f'<td>{value}</td>' for value in values)}</tr>"
+        for name, values in rows
+    )
+    return f"<table>{''.join(lines)}</table>"
 
 
 def _section(result: TaskResult) -> str:
@@ -129,8 +154,12 @@ def _section(result: TaskResult) -> str:
 
 
 def _timeline(tokens: Sequence[TextToken]) -> str:
-    """Who predicted the tokens along the output, in columns of a few tokens each."""
-    width, height = 6, 48
+    """Who predicted the tokens along the output, in columns of a few tokens each.
+
+    A token of any source but the model was a draft token and accepted, so the coloured part of a
+    column is the share of tokens that drafts gave there.
+    """
+    width, height = 12, 48
     shapes: list[str] = []
     for start in range(0, len(tokens), _WINDOW):
         window = tokens[start : start + _WINDOW]
