@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "frozen_automaton.h"
 #include "index_file.h"
 #include "suffix_automaton.h"
@@ -35,14 +36,6 @@ using maglio::FrozenAutomaton;
 using maglio::FrozenCursor;
 using maglio::SuffixAutomaton;
 using Tokens = std::vector<int32_t>;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 std::mt19937& rng() {
   static std::mt19937 generator(20260101);

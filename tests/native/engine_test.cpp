@@ -3,13 +3,13 @@
 #include "engine.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <stdexcept>
 #include <vector>
 
+#include "check.h"
 #include "half.h"
 
 namespace {
@@ -21,14 +21,6 @@ using maglio::Layer;
 using maglio::Matrix;
 using maglio::Model;
 using maglio::TensorType;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 std::mt19937 rng(20260105);
 

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "model_loader.h"
 #include "tensor_type.h"
 
@@ -19,14 +19,6 @@ using maglio::GgufError;
 using maglio::GgufFile;
 using maglio::TensorType;
 using Bytes = std::vector<uint8_t>;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 std::mt19937_64 rng(20260104);
 

@@ -5,24 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <stdexcept>
 #include <vector>
 
+#include "check.h"
+
 namespace {
 
 using maglio::Recycling;
 using Tokens = std::vector<int32_t>;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 std::mt19937& rng() {
   static std::mt19937 generator(20260101);

@@ -4,25 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "philox.h"
 #include "topk.h"
 #include "weight.h"
 
 namespace {
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const size_t kSizes[] = {1, 2, 63, 64, 65, 127, 500, 4096, 20011};

@@ -2,26 +2,19 @@
 #include "special_tokens.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "check.h"
+
 namespace {
 
 using maglio::Fragment;
 using maglio::SpecialToken;
 using maglio::SpecialTokens;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 std::mt19937 rng(20260102);
 

@@ -10,13 +10,22 @@ import typer
 
 import maglio
 from maglio.cli.line_reader import LineReader, PipeReader, TerminalReader
-from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
+from maglio.cli.options import (
+    DRAFTING,
+    OUTPUT,
+    ColorOption,
+    ContextOption,
+    MinPOption,
+    ModelOption,
+    RepeatPenaltyOption,
+    SeedOption,
+    TemperatureOption,
+    ThreadsOption,
+    TopKOption,
+    TopPOption,
+)
 from maglio.cli.repl import Repl
-from maglio.cli.terminal import Color, PrefillProgress, wants_color
-
-_SAMPLING = "Sampling"
-_DRAFTING = "Speculation"
-_OUTPUT = "Output"
+from maglio.cli.terminal import PrefillProgress, wants_color
 
 
 def chat(
@@ -51,29 +60,18 @@ def chat(
             show_default=False,
         ),
     ] = None,
-    temperature: Annotated[
-        float,
-        typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=_SAMPLING),
-    ] = 0.0,
-    top_k: Annotated[int, typer.Option("--top-k", help="0 is off.", rich_help_panel=_SAMPLING)] = 0,
-    top_p: Annotated[
-        float, typer.Option("--top-p", help="1 is off.", rich_help_panel=_SAMPLING)
-    ] = 1.0,
-    min_p: Annotated[
-        float, typer.Option("--min-p", help="0 is off.", rich_help_panel=_SAMPLING)
-    ] = 0.0,
-    repeat_penalty: Annotated[
-        float, typer.Option("--repeat-penalty", help="1 is off.", rich_help_panel=_SAMPLING)
-    ] = 1.0,
-    seed: Annotated[
-        int, typer.Option("--seed", "-s", help="Random seed.", rich_help_panel=_SAMPLING)
-    ] = 0,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repeat_penalty: RepeatPenaltyOption = 1.0,
+    seed: SeedOption = 0,
     spec: Annotated[
         bool,
         typer.Option(
             "--spec/--no-spec",
             help="Draft and verify. What is said is the same either way.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
         ),
     ] = True,
     reference: Annotated[
@@ -83,7 +81,7 @@ def chat(
             "--spec-ref",
             help="Draft from this too: a text file, a folder of them, or an index file. "
             "Repeatable.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
             show_default=False,
         ),
     ] = None,
@@ -92,7 +90,7 @@ def chat(
         typer.Option(
             "--warm",
             help="Keep the token ids of answers on this machine and draft from earlier ones.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
         ),
     ] = False,
     clear_warm: Annotated[
@@ -100,24 +98,21 @@ def chat(
         typer.Option(
             "--clear-warm",
             help="Delete what --warm has kept of this model's answers, and leave.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
         ),
     ] = False,
-    color: Annotated[
-        Color,
-        typer.Option("--color", help="Colour tokens by source.", rich_help_panel=_OUTPUT),
-    ] = "auto",
+    color: ColorOption = "auto",
     hide_thinking: Annotated[
         bool,
-        typer.Option("--hide-thinking", help="Hide thinking blocks.", rich_help_panel=_OUTPUT),
+        typer.Option("--hide-thinking", help="Hide thinking blocks.", rich_help_panel=OUTPUT),
     ] = False,
     stats: Annotated[
         bool,
-        typer.Option("--stats", help="A line on stderr after each turn.", rich_help_panel=_OUTPUT),
+        typer.Option("--stats", help="A line on stderr after each turn.", rich_help_panel=OUTPUT),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="One JSON object per answer.", rich_help_panel=_OUTPUT),
+        typer.Option("--json", help="One JSON object per answer.", rich_help_panel=OUTPUT),
     ] = False,
     repl: Annotated[bool, typer.Option("--repl", hidden=True)] = False,  # the name others use
 ) -> None:

@@ -11,9 +11,22 @@ from typing import Annotated
 import typer
 
 import maglio
-from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
+from maglio.cli.options import (
+    DRAFTING,
+    OUTPUT,
+    SAMPLING,
+    ColorOption,
+    ContextOption,
+    MinPOption,
+    ModelOption,
+    RepeatPenaltyOption,
+    SeedOption,
+    TemperatureOption,
+    ThreadsOption,
+    TopKOption,
+    TopPOption,
+)
 from maglio.cli.terminal import (
-    Color,
     PrefillProgress,
     TokenWriter,
     details,
@@ -25,10 +38,6 @@ from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
 from maglio.model import DEFAULT_POLICY
 from maglio.references import read_reference
-
-_SAMPLING = "Sampling"
-_DRAFTING = "Speculation"
-_OUTPUT = "Output"
 
 
 def generate(
@@ -53,52 +62,41 @@ def generate(
     ] = None,
     n_ctx: ContextOption = 4096,
     threads: ThreadsOption = None,
-    temperature: Annotated[
-        float,
-        typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=_SAMPLING),
-    ] = 0.0,
-    top_k: Annotated[int, typer.Option("--top-k", help="0 is off.", rich_help_panel=_SAMPLING)] = 0,
-    top_p: Annotated[
-        float, typer.Option("--top-p", help="1 is off.", rich_help_panel=_SAMPLING)
-    ] = 1.0,
-    min_p: Annotated[
-        float, typer.Option("--min-p", help="0 is off.", rich_help_panel=_SAMPLING)
-    ] = 0.0,
-    repeat_penalty: Annotated[
-        float, typer.Option("--repeat-penalty", help="1 is off.", rich_help_panel=_SAMPLING)
-    ] = 1.0,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repeat_penalty: RepeatPenaltyOption = 1.0,
     frequency_penalty: Annotated[
-        float, typer.Option("--frequency-penalty", help="0 is off.", rich_help_panel=_SAMPLING)
+        float, typer.Option("--frequency-penalty", help="0 is off.", rich_help_panel=SAMPLING)
     ] = 0.0,
     presence_penalty: Annotated[
-        float, typer.Option("--presence-penalty", help="0 is off.", rich_help_panel=_SAMPLING)
+        float, typer.Option("--presence-penalty", help="0 is off.", rich_help_panel=SAMPLING)
     ] = 0.0,
     penalty_last_n: Annotated[
         int,
         typer.Option(
             "--repeat-last-n",
             help="Tokens that penalties look back on; -1 is all of them.",
-            rich_help_panel=_SAMPLING,
+            rich_help_panel=SAMPLING,
         ),
     ] = -1,
-    seed: Annotated[
-        int, typer.Option("--seed", "-s", help="Random seed.", rich_help_panel=_SAMPLING)
-    ] = 0,
+    seed: SeedOption = 0,
     spec: Annotated[
         bool,
         typer.Option(
             "--spec/--no-spec",
             help="Draft and verify. The text is the same either way.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
         ),
     ] = True,
     max_draft: Annotated[
         int,
-        typer.Option("--max-draft", help="Most draft tokens per step.", rich_help_panel=_DRAFTING),
+        typer.Option("--max-draft", help="Most draft tokens per step.", rich_help_panel=DRAFTING),
     ] = 16,
     policy: Annotated[
         PolicyName,
-        typer.Option("--policy", help="How drafts are cut.", rich_help_panel=_DRAFTING),
+        typer.Option("--policy", help="How drafts are cut.", rich_help_panel=DRAFTING),
     ] = DEFAULT_POLICY,
     reference: Annotated[
         list[Path] | None,
@@ -107,20 +105,17 @@ def generate(
             "--spec-ref",
             help="Draft from this too: a text file, a folder of them, or an index file "
             "(*.maglio). Repeatable.",
-            rich_help_panel=_DRAFTING,
+            rich_help_panel=DRAFTING,
             show_default=False,
         ),
     ] = None,
-    color: Annotated[
-        Color,
-        typer.Option("--color", help="Colour tokens by source.", rich_help_panel=_OUTPUT),
-    ] = "auto",
+    color: ColorOption = "auto",
     stats: Annotated[
-        bool, typer.Option("--stats", help="Details on stderr.", rich_help_panel=_OUTPUT)
+        bool, typer.Option("--stats", help="Details on stderr.", rich_help_panel=OUTPUT)
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="One JSON document on stdout.", rich_help_panel=_OUTPUT),
+        typer.Option("--json", help="One JSON document on stdout.", rich_help_panel=OUTPUT),
     ] = False,
 ) -> None:
     """Continue a text with a model."""
