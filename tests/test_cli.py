@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from maglio import load
+from maglio.cli.terminal import wants_color
 from support.real_models import real_model_path
 
 PROMPT = "One two three, one two three, one two"
@@ -73,6 +75,23 @@ def test_colour_marks_accepted_tokens_and_can_be_forced():
     coloured = maglio("generate", "-p", PROMPT, "-n", "12", "--color", "on")
     assert b"\x1b[" not in plain.stdout
     assert b"\x1b[36m" in coloured.stdout
+
+
+@pytest.mark.parametrize(
+    ("choice", "terminal", "no_color", "colored"),
+    [
+        ("auto", True, "", True),
+        ("auto", True, "1", False),
+        ("auto", False, "", False),
+        ("on", False, "1", True),
+        ("off", True, "", False),
+    ],
+)
+def test_no_color_turns_automatic_colour_off(monkeypatch, choice, terminal, no_color, colored):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert wants_color(choice, stream) is colored
 
 
 def test_ctrl_c_ends_the_answer_with_what_was_generated():
