@@ -25,6 +25,7 @@ class Freezer {
     first_edge_ = end_ + sizes_.states;
     edge_token_ = first_edge_ + sizes_.states + 1;
     edge_target_ = edge_token_ + sizes_.edges;
+    packed_count_ = reinterpret_cast<uint8_t*>(edge_target_ + sizes_.edges);
   }
 
   std::shared_ptr<const FrozenAutomaton> freeze() {
@@ -32,7 +33,7 @@ class Freezer {
     sort_states();
     write_states();
     write_edges();
-    choose_ends();
+    write_counts_and_ends();
     return std::make_shared<const FrozenAutomaton>(sizes_, body_->data(), body_);
   }
 
@@ -88,8 +89,9 @@ class Freezer {
     return count;
   }
 
-  void choose_ends() {
+  void write_counts_and_ends() {
     const std::vector<int32_t> count = count_occurrences();
+    std::transform(count.begin(), count.end(), packed_count_, pack_count);
     for (int32_t v = sizes_.states - 1; v >= 0; --v) {
       int32_t best = kNone;
       for (int32_t e = first_edge_[v]; e < first_edge_[v + 1]; ++e) {
@@ -107,6 +109,7 @@ class Freezer {
   const Sizes sizes_;
   std::shared_ptr<std::vector<int32_t>> body_;
   int32_t *tokens_, *length_, *link_, *end_, *first_edge_, *edge_token_, *edge_target_;
+  uint8_t* packed_count_;
   std::vector<int32_t> order_, rank_;
 };
 
@@ -116,7 +119,7 @@ size_t FrozenAutomaton::Sizes::body_words() const {
   const size_t n = static_cast<size_t>(tokens);
   const size_t s = static_cast<size_t>(states);
   const size_t e = static_cast<size_t>(edges);
-  return n + 3 * s + (s + 1) + 2 * e;
+  return n + 3 * s + (s + 1) + 2 * e + (s + 3) / 4;
 }
 
 std::string FrozenAutomaton::Sizes::check() const {
@@ -152,7 +155,8 @@ FrozenAutomaton::FrozenAutomaton(const Sizes& sizes, const int32_t* body,
       end_(link_ + sizes.states),
       first_edge_(end_ + sizes.states),
       edge_token_(first_edge_ + sizes.states + 1),
-      edge_target_(edge_token_ + sizes.edges) {}
+      edge_target_(edge_token_ + sizes.edges),
+      count_(reinterpret_cast<const uint8_t*>(edge_target_ + sizes.edges)) {}
 
 int32_t FrozenAutomaton::max_token() const {
   return sizes_.tokens == 0 ? kNone : *std::max_element(tokens_, tokens_ + sizes_.tokens);
@@ -241,6 +245,18 @@ size_t FrozenCursor::draft(size_t limit, int32_t* out) const {
   const size_t first = static_cast<size_t>(index_->end(found.state) + 1);
   const size_t count = std::min(limit, static_cast<size_t>(index_->sizes().tokens) - first);
   std::copy_n(index_->tokens() + first, count, out);
+  return count;
+}
+
+size_t FrozenCursor::draft(size_t limit, int32_t* out, Evidence* evidence) const {
+  const size_t count = draft(limit, out);
+  int32_t context = match().state;
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t next = index_->step(context, out[i]);
+    // A valid index knows its own text; a file may pass every check and still not.
+    evidence[i] = next == kNone ? kOnce : weigh(index_->count(next), index_->count(context));
+    if (next != kNone) context = next;
+  }
   return count;
 }
 

@@ -4,6 +4,7 @@
 // up; transitions are sorted by token. Everything is int32 in one contiguous body, which is also
 // the file format (see index_file.h):
 //   tokens[n]  length[s]  link[s]  end[s]  first_edge[s + 1]  edge_token[e]  edge_target[e]
+//   count[s], in bytes (small_count.h) filled up to whole words: how often a state's strings occur
 //
 // Which occurrence a draft follows. Freezing knows the whole document, so it points every state at
 // the occurrence whose continuation is likeliest: the token that follows most often (among equals,
@@ -19,6 +20,8 @@
 #include <memory>
 #include <string>
 
+#include "evidence.h"
+#include "small_count.h"
 #include "suffix_automaton.h"
 
 namespace maglio {
@@ -61,6 +64,7 @@ class FrozenAutomaton {
   int32_t length(int32_t state) const { return length_[state]; }
   int32_t link(int32_t state) const { return link_[state]; }
   int32_t end(int32_t state) const { return end_[state]; }
+  int64_t count(int32_t state) const { return unpack_count(count_[state]); }
   bool has_edges(int32_t state) const { return first_edge_[state] < first_edge_[state + 1]; }
   const int32_t* tokens() const { return tokens_; }
 
@@ -77,6 +81,7 @@ class FrozenAutomaton {
   const int32_t* first_edge_;
   const int32_t* edge_token_;
   const int32_t* edge_target_;
+  const uint8_t* count_;
 };
 
 // Where one stream stands in a document. Keeps the document's index alive. Not thread-safe.
@@ -95,6 +100,8 @@ class FrozenCursor {
   // Writes at most `limit` tokens that follow the match in the document, up to its end, and returns
   // their number; at least 1 if limit and match_length() are.
   size_t draft(size_t limit, int32_t* out) const;
+  // The same with the evidence for each token.
+  size_t draft(size_t limit, int32_t* out, Evidence* evidence) const;
 
  private:
   struct Match {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kMagic[8] = {'M', 'A', 'G', 'L', 'I', 'O', 'I', 'X'};
 constexpr uint32_t kByteOrder = 0x01020304u;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kMaxFingerprint = 4096;
 
 struct Header {

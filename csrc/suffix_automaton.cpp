@@ -1,7 +1,9 @@
 #include "suffix_automaton.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 namespace maglio {
 
@@ -18,7 +20,8 @@ void SuffixAutomaton::start() {
   states_.shrink(0);
   blocks_.clear();
   transitions_ = 0;
-  last_ = new_state(State{0, kNone, kNone, EdgeSet{}});
+  counted_ = counting_ = counting_length_ = 0;
+  last_ = new_state(State{0, kNone, kNone, 0, EdgeSet{}});
 }
 
 void SuffixAutomaton::append(int32_t token) { extend(&token, 1); }
@@ -81,7 +84,7 @@ int32_t SuffixAutomaton::new_state(const State& state) {
 
 void SuffixAutomaton::link_position(int32_t position) {
   const int32_t token = tokens_[position];
-  const int32_t current = new_state(State{position + 1, kNone, position, EdgeSet{}});
+  const int32_t current = new_state(State{position + 1, kNone, position, 0, EdgeSet{}});
   int32_t visited = last_;
   int32_t target = kNone;
   while (visited != kNone) {
@@ -140,6 +143,44 @@ size_t SuffixAutomaton::draft(size_t limit, int32_t* out) const {
   return limit;
 }
 
+size_t SuffixAutomaton::draft(size_t limit, int32_t* out, Evidence* evidence) {
+  const size_t count = draft(limit, out);
+  count_contexts();
+  weigh_draft(out, count, evidence);
+  return count;
+}
+
+void SuffixAutomaton::count_contexts() {
+  for (; counted_ < indexed_tokens(); ++counted_) {
+    // A split may have given the cursor's string to a clone, which is then the link.
+    const auto settle = [this] {
+      while (counting_ != 0 && states_[states_[counting_].link].length >= counting_length_) {
+        counting_ = states_[counting_].link;
+      }
+    };
+    settle();
+    counting_ = step(counting_, tokens_[counted_]);
+    counting_length_ = std::min(counting_length_ + 1, kCounted);
+    settle();
+    for (int32_t v = counting_; v != 0; v = states_[v].link) ++states_[v].count;
+  }
+}
+
+void SuffixAutomaton::weigh_draft(const int32_t* draft, size_t count, Evidence* evidence) const {
+  std::fill_n(evidence, count, kOnce);
+  if (count == 0) return;
+  int32_t context = states_[last_].link;
+  int32_t length = states_[context].length;
+  int32_t contexts = states_[context].count - 1;  // one of them ends the stream
+  for (size_t i = 0; i < count && length < kCounted; ++i, ++length) {
+    const int32_t next = step(context, draft[i]);
+    if (next == kNone) return;  // the draft has gone on beyond the end of the stream
+    evidence[i] = weigh(states_[next].count, contexts);
+    context = next;
+    contexts = states_[next].count;
+  }
+}
+
 size_t SuffixAutomaton::memory_bytes() const {
   return sizeof(*this) + tokens_.capacity_bytes() + states_.capacity_bytes() +
          blocks_.memory_bytes();
@@ -181,6 +222,25 @@ std::string SuffixAutomaton::check_state(int32_t index, int32_t* transitions) co
   return problem;
 }
 
+// Follows the stream again and compares how often each string of up to kCounted tokens came.
+std::string SuffixAutomaton::check_counts() const {
+  std::vector<int32_t> expected(states_.size(), 0);
+  int32_t state = 0, length = 0;
+  for (int32_t i = 0; i < counted_; ++i) {
+    state = step(state, tokens_[i]);
+    length = std::min(length + 1, kCounted);
+    while (states_[states_[state].link].length >= length) state = states_[state].link;
+    for (int32_t v = state; v != 0; v = states_[v].link) ++expected[v];
+  }
+  for (size_t v = 1; v < states_.size(); ++v) {
+    const bool is_counted = states_[states_[v].link].length < kCounted;
+    if (is_counted && states_[v].count != expected[v]) {
+      return "state " + std::to_string(v) + " is miscounted";
+    }
+  }
+  return "";
+}
+
 std::string SuffixAutomaton::check() const {
   if (poisoned_) return "";
   const size_t n = tokens_.size();
@@ -200,7 +260,8 @@ std::string SuffixAutomaton::check() const {
       return "prefix " + std::to_string(i + 1) + " has no state of its own";
     }
   }
-  return state == last_ ? "" : "the last state is not the whole stream's";
+  if (state != last_) return "the last state is not the whole stream's";
+  return check_counts();
 }
 
 }  // namespace maglio

@@ -23,6 +23,12 @@
 // recent one in every case would cost O(depth) or a dynamic tree; this costs O(1) amortised on any
 // stream: the steps of the classical construction plus a constant.
 //
+// How often a context occurred. count_contexts() brings the counts of all strings of up to kCounted
+// tokens up to date, at the price of at most kCounted steps per token that came since: it follows
+// the stream with a cursor kCounted tokens deep and adds one along its suffix links. Counts may lag
+// behind the structure, because a clone takes over a count: the strings of a state that is split had
+// the same occurrences until then. States without a string that short keep no count.
+//
 // Memory is bounded by `token_cap`. An append to a full index first rebuilds it from the last
 // quarter of its tokens, at the price of that many appends; matches then reach only into the kept
 // tail. Nothing else takes longer than the amortised bound except growing a large transition table.
@@ -37,6 +43,7 @@
 #include <string>
 
 #include "edge_blocks.h"
+#include "evidence.h"
 #include "pod_array.h"
 
 namespace maglio {
@@ -47,11 +54,13 @@ class SuffixAutomaton {
   static constexpr int32_t kMaxTokenCap = 1 << 26;  // positions, states and edges fit int32
   static constexpr int32_t kDefaultTokenCap = 1 << 22;
   static constexpr int kRefreshed = 8;
+  static constexpr int32_t kCounted = 16;
 
   struct State {
     int32_t length;  // of its longest string
     int32_t link;    // suffix link; kNone at the root
     int32_t end;     // where an occurrence ends, see above
+    int32_t count;   // how often its strings occur, see above
     EdgeSet edges;
   };
 
@@ -69,6 +78,8 @@ class SuffixAutomaton {
   // number (0 without a match). The earlier occurrence may reach up to the stream's end; the draft
   // then goes on with its own first tokens, as a stream with that period would.
   size_t draft(size_t limit, int32_t* out) const;
+  // The same with the evidence for each token, counting contexts of fewer than kCounted tokens.
+  size_t draft(size_t limit, int32_t* out, Evidence* evidence);
   // Where that occurrence ends, counted from the oldest indexed token; kNone without a match.
   int32_t match_end() const;
 
@@ -95,18 +106,24 @@ class SuffixAutomaton {
   void add(int32_t token);
   void link_position(int32_t position);
   int32_t split(int32_t from, int32_t token, int32_t target);
+  void count_contexts();
+  void weigh_draft(const int32_t* draft, size_t count, Evidence* evidence) const;
   void prefetch(const int32_t* upcoming) const;
   int32_t new_state(const State& state);
   void start();
   void restart_from_tail();
   void poison();
   std::string check_state(int32_t index, int32_t* transitions) const;
+  std::string check_counts() const;
 
   int32_t token_cap_;
   int64_t total_ = 0;
   bool poisoned_ = false;
   int32_t last_ = 0;  // the state of the whole stream
   size_t transitions_ = 0;
+  int32_t counted_ = 0;       // positions that are counted
+  int32_t counting_ = 0;      // the state of the last tokens that are counted,
+  int32_t counting_length_ = 0;  // of so many of them
   PodArray<int32_t> tokens_;
   PodArray<State> states_;
   EdgeBlocks blocks_;

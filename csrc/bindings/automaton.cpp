@@ -25,6 +25,7 @@ namespace {
 using bindings::draft;
 using bindings::getter;
 using bindings::Guarded;
+using bindings::weighed_draft;
 using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Files may hold, and paths may be, anything: what is not UTF-8 is shown as replacement characters.
@@ -92,6 +93,8 @@ void bind_live(nb::module_& m) {
                    "Tokens in the longest suffix that also occurs earlier.")
       .def("draft", &draft<SuffixAutomaton>, "limit"_a,
            "At most ``limit`` tokens that followed the latest earlier occurrence.")
+      .def("weighed_draft", &weighed_draft<SuffixAutomaton>, "limit"_a,
+           "The same, and the evidence for each token as bytes, see ``evidence.h``.")
       .def(
           "freeze",
           [](Live& self) { return Frozen{self.release_gil(&FrozenAutomaton::freeze), ""}; },
@@ -158,7 +161,9 @@ void bind_frozen(nb::module_& m) {
       .def_prop_ro("match_length", getter(&FrozenCursor::match_length),
                    "Tokens in the longest suffix that the document continues.")
       .def("draft", &draft<FrozenCursor>, "limit"_a,
-           "At most ``limit`` tokens that follow the match in the document.");
+           "At most ``limit`` tokens that follow the match in the document.")
+      .def("weighed_draft", &weighed_draft<FrozenCursor>, "limit"_a,
+           "The same, and the evidence for each token as bytes, see ``evidence.h``.");
 }
 
 }  // namespace

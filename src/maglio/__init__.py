@@ -13,7 +13,8 @@ from maglio.errors import (
     OutOfMemoryError,
 )
 from maglio.generation import Generation, Stream, TextToken
-from maglio.model import Model, Speculation, load
+from maglio.model import Model, load
+from maglio.speculation import Speculation
 from maglio.turn import Answer, Turn
 from maglio.version import __version__
 

@@ -30,6 +30,11 @@ class SuffixAutomaton:
     def draft(self, limit: int) -> list[int]:
         """At most ``limit`` tokens that followed the latest earlier occurrence."""
 
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """
+        The same, and the evidence for each token as bytes, see ``evidence.h``.
+        """
+
     def freeze(self) -> FrozenAutomaton:
         """A compact, immutable index of the tokens indexed now."""
 
@@ -114,6 +119,11 @@ class FrozenCursor:
 
     def draft(self, limit: int) -> list[int]:
         """At most ``limit`` tokens that follow the match in the document."""
+
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """
+        The same, and the evidence for each token as bytes, see ``evidence.h``.
+        """
 
 class GgufError(ValueError):
     pass

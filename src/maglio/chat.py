@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal
 
 from maglio import saved_chat
 from maglio.decode import GenerationStats, SamplingParams, total
@@ -18,7 +18,6 @@ from maglio.decode.decoder import SpeculativeDecoder
 from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
 from maglio.draft.cascade import frozen
-from maglio.draft.source import DraftSource
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
 from maglio.draft.turn_gate import TurnGate
 from maglio.errors import InvalidArgumentError, MaglioError
@@ -26,22 +25,16 @@ from maglio.generation import Stream
 from maglio.history import History
 from maglio.prompt import PromptEncoder, Rendered
 from maglio.references import Reference, index_reference, read_reference
+from maglio.speculation import Speculation
 from maglio.text import StopMatcher
 from maglio.text.template import FALLBACK_END
 from maglio.turn import Answer, Turn
 from maglio.warm import WarmIndex
 
 if TYPE_CHECKING:
-    from maglio.model import Model, Speculation
+    from maglio.model import Model
 
 OnFull = Literal["stop", "drop"]
-
-
-@runtime_checkable
-class _TakesReferences(Protocol):
-    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str: ...
-
-    def clear_references(self) -> None: ...
 
 
 class Conversation:
@@ -176,9 +169,12 @@ class Conversation:
     @speculation.setter
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
-        self._model._drafting(speculation, ())  # refuses what cannot work
-        self._speculation = speculation
-        self._begin(self.sampling, position=self.position, stream=self._decoder.tokens)
+        before, self._speculation = self._speculation, speculation
+        try:
+            self._begin(self.sampling, position=self.position, stream=self._decoder.tokens)
+        except MaglioError:
+            self._speculation = before
+            raise
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -288,7 +284,8 @@ class Conversation:
             document = read_reference(reference, tokenizer)
         else:
             document = index_reference(reference, tokenizer)
-        self._tell_reference(document)
+        if self._gate is not None:
+            self._gate.add_reference(document)
         self._documents.append(document)
         self._origins.append(reference)
 
@@ -297,9 +294,9 @@ class Conversation:
         self._settle()
         self._documents.clear()
         self._origins.clear()
-        if self._gate is not None and isinstance(self._gate.inner, _TakesReferences):
-            self._gate.inner.clear_references()
-            self._tell_references()  # what past answers know is no reference to forget
+        if self._gate is not None:
+            self._gate.clear_references()
+            self._tell_references(self._gate)  # what past answers know is no reference to forget
 
     @property
     def references(self) -> tuple[Reference | Path, ...]:
@@ -360,31 +357,24 @@ class Conversation:
 
     def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
         """Make the decoder; its session may hold a beginning of ``stream``."""
-        source, options, gate = self._model._drafting(self._speculation, ())
+        source, options, gate = self._model.drafter.begin(
+            self._speculation, params, joins_past=False
+        )
+        turn_gate = None if source is None else TurnGate(source)
+        if turn_gate is not None:
+            self._tell_references(turn_gate)
+        self._gate = turn_gate
         self._sampler = Sampler(params, self._model.engine.n_vocab)
         self._sampler.seek(position)
-        self._gate = None if source is None else TurnGate(source)
-        self._tell_references()
         self._decoder = SpeculativeDecoder(
             self._session, self._sampler, self._gate, options=options, gate=gate, tokens=stream
         )
 
-    def _tell_references(self) -> None:
+    def _tell_references(self, source: TurnGate) -> None:
         if self._past is not None:
-            self._tell_reference(self._past, name="reference:warm")
+            source.add_reference(self._past, name="reference:warm")
         for document in self._documents:
-            self._tell_reference(document)
-
-    def _tell_reference(self, document: FrozenAutomaton, name: str | None = None) -> None:
-        if self._gate is None:
-            return
-        source: DraftSource = self._gate.inner
-        if not isinstance(source, _TakesReferences):
-            raise InvalidArgumentError(
-                f"{type(source).__name__}, the draft source of this conversation, takes no "
-                "references"
-            )
-        source.add_reference(document, name=name)
+            source.add_reference(document)
 
     def _add_if_possible(self, reference: Reference | Path) -> None:
         try:

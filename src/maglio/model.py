@@ -3,118 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from maglio.chat import Conversation, OnFull
-from maglio.decode import (
-    CostGate,
-    DecodeOptions,
-    GateOptions,
-    LiveCost,
-    Sampler,
-    SamplingParams,
-    SpeculativeDecoder,
-)
+from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
-from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, NATIVE_COST, CostModel
-from maglio.draft.history import History
-from maglio.draft.options import IndexOptions, PolicyName
-from maglio.draft.source import DraftSource
+from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, CostModel
+from maglio.draft.source import DraftSource, TakesReferences
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError, ModelFileError
 from maglio.generation import Generation, Stream
 from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
+from maglio.speculation import Drafter, Speculation
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.tokenizer import from_metadata
 from maglio.warm import WarmIndex
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
-
-
-DEFAULT_POLICY: PolicyName = "calibrated"
-
-RECORD_GATE = GateOptions()
-CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
-"""For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
-few steps cannot tell them from losses. It waits until 4 plain steps are lost; lengths are the
-policy's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speculation:
-    """How drafting works. It changes speed, never output.
-
-    Attributes:
-        policy: ``record``: fixed rules; ``calibrated``: learnt acceptance against ``cost``.
-        max_draft: most draft tokens per verify step.
-        min_draft: shorter drafts are not verified; by default 2, and 1 under the calibrated
-            policy, which knows itself when a draft of one token pays.
-        min_match: shortest repetition, in tokens, worth drafting from.
-        recycling: whether to draft from recycled logits where nothing repeats.
-        window: under the record policy, a source is judged by this many of its latest draft
-            tokens,
-        min_acceptance: is muted when a smaller share of them was accepted,
-        mute_for: and returns after this many generated tokens; 0 switches muting off.
-        gate: whether drafting is switched off while it does not pay; or how.
-        cost: what a forward costs by its rows. By default this machine's profile of the model,
-            made by ``maglio probe``, or a built-in table.
-        history: whether the calibrated policy drafts from earlier generations of the same
-            :class:`Model` too, and lets later ones draft from this one. A prompt that is repeated
-            then goes fast for a reason that says little about others.
-        source: a proposer of your own, used instead of the built-in ones.
-
-    Raises:
-        InvalidArgumentError: a field is out of its range.
-    """
-
-    policy: PolicyName = DEFAULT_POLICY
-    max_draft: int = 16
-    min_draft: int | None = None
-    min_match: int = 2
-    recycling: bool = True
-    window: int = 64
-    min_acceptance: float = 0.2
-    mute_for: int = 128
-    gate: bool | GateOptions = True
-    cost: CostModel | None = None
-    history: bool = False
-    source: DraftSource | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.gate, (bool, GateOptions)):
-            raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
-        self._decode_options()
-        self._index_options(NATIVE_COST)
-
-    def _decode_options(self) -> DecodeOptions:
-        min_draft = self.min_draft
-        if min_draft is None:
-            min_draft = 1 if self.policy == "calibrated" else min(2, self.max_draft)
-        return DecodeOptions(max_draft=self.max_draft, min_draft=min_draft)
-
-    def _gate(self, cost: LiveCost) -> CostGate | None:
-        if self.gate is False:
-            return None
-        if isinstance(self.gate, GateOptions):
-            return CostGate(cost, options=self.gate)
-        calibrated = self.policy == "calibrated" and self.source is None
-        return CostGate(cost, options=CALIBRATED_GATE if calibrated else RECORD_GATE)
-
-    def _index_options(self, cost: CostModel) -> IndexOptions:
-        return IndexOptions(
-            policy=self.policy,
-            recycling=self.recycling,
-            min_match=self.min_match,
-            window=self.window,
-            min_acceptance=self.min_acceptance,
-            mute_for=self.mute_for,
-            cost=cost,
-        )
 
 
 def load(
@@ -158,14 +66,20 @@ def load(
 
 
 class Model:
-    """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`."""
+    """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`.
+
+    Attributes:
+        engine: computes logits.
+        tokenizer: text to token ids and back.
+        drafter: sets up drafting for its streams.
+    """
 
     def __init__(
         self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
-        self._history = History()
+        self.drafter = Drafter(engine.n_vocab, lambda: self.cost)
         self._chat_template = chat_template
 
     @cached_property
@@ -227,8 +141,11 @@ class Model:
         if on_prefill is not None:
             report = on_prefill
             session.on_prefill = lambda done: report(done, len(ids))
-        sampler = Sampler(sampling or SamplingParams(), n_vocab=self.engine.n_vocab)
-        source, options, gate = self._drafting(speculation, references)
+        sampling = sampling or SamplingParams()
+        sampler = Sampler(sampling, n_vocab=self.engine.n_vocab)
+        source, options, gate = self.drafter.begin(speculation, sampling, joins_past=True)
+        if source is not None:
+            self._add_references(source, references)
         decoder = SpeculativeDecoder(session, sampler, source, options=options, gate=gate)
         return Stream(
             decoder,
@@ -317,38 +234,17 @@ class Model:
         key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
         return WarmIndex(key, self.engine.n_vocab)
 
-    def _drafting(
-        self, speculation: bool | Speculation, references: Sequence[Reference]
-    ) -> tuple[DraftSource | None, DecodeOptions | None, CostGate | None]:
-        if speculation is False:
-            return None, None, None
-        how = Speculation() if speculation is True else speculation
-        if not isinstance(how, Speculation):
-            raise InvalidArgumentError(
-                f"speculation must be True, False or a Speculation, not {speculation!r}"
-            )
-        cost = LiveCost(self.cost if how.cost is None else how.cost)
+    def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
         documents = [references] if isinstance(references, str) else references
-        if how.source is not None and len(documents) > 0:
+        if len(documents) == 0:
+            return
+        if not isinstance(source, TakesReferences):
             raise InvalidArgumentError(
-                "references are drafted from by the built-in source; give either references "
-                "or a source of your own"
+                f"{type(source).__name__}, the draft source, takes no references; give either "
+                "references or a source of your own"
             )
-        source = how.source or self._index(how, cost, documents)
-        return source, how._decode_options(), how._gate(cost)
-
-    def _index(
-        self, how: Speculation, cost: CostModel, documents: Sequence[Reference]
-    ) -> SpeculationIndex:
-        remembers = how.history and how.policy == "calibrated"
-        index = SpeculationIndex(
-            self.engine.n_vocab,
-            options=how._index_options(cost),
-            history=self._history if remembers else None,
-        )
         for document in documents:
-            index.add_reference(index_reference(document, self.tokenizer))
-        return index
+            source.add_reference(index_reference(document, self.tokenizer))
 
     def _encode(self, prompt: Prompt) -> Sequence[int]:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt

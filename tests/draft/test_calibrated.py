@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.draft.calibration import PRIORS, Calibration, cell_of
+from maglio.draft.calibration import (
+    EVIDENCE,
+    PRIORS,
+    Calibration,
+    Calibrations,
+    Forecast,
+    cell_of,
+)
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import COST_CURVES, FLAT_COST, CostCurve
 from maglio.draft.options import IndexOptions
@@ -23,16 +30,34 @@ def index(cost, **options) -> SpeculationIndex:
     return source
 
 
-def hazard(calibration: Calibration, agreed: int) -> float:
-    return calibration.hazards()[cell_of(agreed)]
+def forecast(agreed: int, tokens, evidence=None) -> Forecast:
+    return Forecast(agreed, list(tokens), bytes(len(tokens)) if evidence is None else evidence)
+
+
+def hazard(calibration: Calibration, agreed: int, evidence: int = 0) -> float:
+    return calibration.hazards(forecast(agreed, [1], bytes([evidence])))[0]
+
+
+def tried(calibration: Calibration, agreed: int) -> tuple[float, float]:
+    cell = cell_of(agreed) * len(EVIDENCE)
+    return calibration._tried[cell], calibration._accepted[cell]
 
 
 def test_the_built_in_tables_rise_with_agreement_and_have_a_place_for_every_length():
     for table in PRIORS.values():
         assert len(table) == cell_of(10**6) + 1
-        assert list(table) == sorted(table)
-        assert all(0.0 < p < 1.0 for p in table)
+        for column in zip(*table, strict=True):
+            assert list(column) == sorted(column)
+            assert all(0.0 < p < 1.0 for p in column)
+        assert all(len(row) == len(EVIDENCE) for row in table)
     assert [cell_of(n) for n in (0, 1, 2, 3, 4, 5, 6, 7)] == [0, 1, 2, 3, 4, 5, 5, 6]
+
+
+def test_contexts_that_were_always_followed_so_promise_more_than_those_that_were_not():
+    once, again, always, mostly, sometimes, seldom = range(6)
+    for row in PRIORS["conversation"][1:]:
+        assert row[always] >= row[again] >= row[once] > row[sometimes] > row[seldom]
+        assert row[again] > row[mostly] > row[sometimes]
 
 
 costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
@@ -45,20 +70,20 @@ costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
 def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cost, match, limit):
     source = index(cost)
     source.observe(DOCUMENT[:match])
-    hazards = Calibration("reference").hazards()
+    hazards = [PRIORS["reference"][cell_of(match + j)][0] for j in range(limit)]
     gains = [1.05]  # a plain step, and what a draft has to gain on it
     for k in range(1, limit + 1):
         expected, p = 1.0, 1.0
         for j in range(k):
-            p *= hazards[cell_of(match + j)]
+            p *= hazards[j]
             expected += p
         gains.append(expected / cost.cost(1 + k))
     assert len(source.suggest([], limit)) == gains.index(max(gains))
 
 
 def test_a_draft_must_gain_the_margin():
-    # At a match of 2, one draft token is accepted with 0.45: 1.45 tokens for 1.39 steps.
-    cost = CostCurve([(1, 1.0), (2, 1.39), (3, 9.0)])
+    # At a match of 2, one draft token is accepted with 0.5: 1.5 tokens for 1.44 steps.
+    cost = CostCurve([(1, 1.0), (2, 1.44), (3, 9.0)])
     for margin, drafted in ((0.05, 0), (0.04, 1)):
         source = index(cost, margin=margin)
         source.observe(DOCUMENT[:2])
@@ -115,35 +140,54 @@ def test_a_source_that_is_always_wrong_stops_drafting():
 
 def test_only_positions_up_to_the_first_rejection_are_evidence():
     calibration = Calibration("conversation")
-    calibration.learn(2, [7, 8, 9, 9], [7, 8, 1, 1])
-    assert calibration._tried[cell_of(2)] == calibration._accepted[cell_of(2)] == 1
-    assert calibration._tried[cell_of(3)] == calibration._accepted[cell_of(3)] == 1
-    assert (calibration._tried[cell_of(4)], calibration._accepted[cell_of(4)]) == (1, 0)
+    calibration.learn(forecast(2, [7, 8, 9, 9]), [7, 8, 1, 1])
+    assert [tried(calibration, n) for n in (2, 3, 4)] == [(1, 1), (1, 1), (1, 0)]
     assert sum(calibration._tried) == 3
 
 
 def test_what_was_not_committed_is_no_evidence():
     calibration = Calibration("conversation")
-    calibration.learn(2, [7, 8, 9], [7])
-    calibration.learn(2, [7, 8, 9], [])
+    calibration.learn(forecast(2, [7, 8, 9]), [7])
+    calibration.learn(forecast(2, [7, 8, 9]), [])
     assert sum(calibration._tried) == 1
+
+
+def test_what_is_learnt_stays_with_its_evidence():
+    calibration = Calibration("conversation")
+    for _ in range(100):
+        calibration.learn(forecast(2, [1], bytes([5])), [1])
+        calibration.learn(forecast(2, [1], bytes([2])), [2])
+    assert hazard(calibration, 2, 5) > 0.8
+    assert hazard(calibration, 2, 2) < 0.2
+
+
+def test_calibrations_are_kept_by_kind_and_go_on_in_the_next_stream():
+    calibrations = Calibrations()
+    options = IndexOptions(policy="calibrated", cost=FREE)
+    streams = [SpeculationIndex(50, options=options, calibrations=calibrations) for _ in range(2)]
+    members = [{m.name: m for m in stream._members()} for stream in streams]
+    for name in ("conversation", "recycling"):
+        assert members[0][name].calibration is members[1][name].calibration
+    assert calibrations.of("conversation") is not calibrations.of("recycling")
+    alone = SpeculationIndex(50, options=options)
+    assert alone._conversation.calibration is not calibrations.of("conversation")
 
 
 def test_evidence_in_one_cell_shifts_the_others():
     calibration = Calibration("conversation")
     for _ in range(30):
-        calibration.learn(2, [1], [2])
-    assert hazard(calibration, 4) < PRIORS["conversation"][cell_of(4)] - 0.1
+        calibration.learn(forecast(2, [1]), [2])
+    assert hazard(calibration, 4) < PRIORS["conversation"][cell_of(4)][0] - 0.1
     assert hazard(calibration, 2) < 0.15
 
 
 def test_a_stream_may_change_its_mind():
     calibration = Calibration("conversation")
     for _ in range(5000):
-        calibration.learn(2, [1], [1])
+        calibration.learn(forecast(2, [1]), [1])
     assert hazard(calibration, 2) > 0.95
     for _ in range(300):
-        calibration.learn(2, [1], [2])
+        calibration.learn(forecast(2, [1]), [2])
     assert hazard(calibration, 2) < 0.3
 
 
@@ -164,7 +208,8 @@ def test_new_references_start_from_the_built_in_table():
         source.observe([1])
     source.clear_references()
     source.add_reference(DOCUMENT)
-    assert tuple(source._references[0].calibration.hazards()) == PRIORS["reference"]
+    calibration = source._references[0].calibration
+    assert sum(calibration._tried) == calibration._shift == 0
 
 
 def rows(source, token, best) -> None:
@@ -189,7 +234,7 @@ def test_a_longer_match_that_promises_less_does_not_draft():
     source.observe([DOCUMENT[2], 500, *DOCUMENT[:3]])
     assert source.suggest([], 1) == [DOCUMENT[3]]
     for _ in range(200):
-        source._references[0].calibration.learn(3, [1], [2])
+        source._references[0].calibration.learn(forecast(3, [1]), [2])
     assert source.suggest([], 1) == [500]
     assert source.drafted_by == "conversation"
 

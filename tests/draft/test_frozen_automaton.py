@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
+from support.evidence_twin import weigh
 
 
 def array(tokens):
     return np.array(tokens, dtype=np.int32)
+
+
+def packed(count):
+    """A count as the index keeps it: with four significant bits."""
+    shift = max(0, count.bit_length() - 4)
+    return count >> shift << shift
 
 
 class Brute:
@@ -40,6 +47,15 @@ class Brute:
             return len(self.document) - 1
         return max((self._count(s), self.likeliest_end(s)) for s in nexts)[1] - 1
 
+    def evidence(self, match, draft):
+        found = []
+        names = {token: name for name, token in self.ids.items()}
+        for token in draft:
+            contexts = packed(self._count(match))
+            match += names[token]
+            found.append(weigh(packed(self._count(match)), contexts))
+        return bytes(found)
+
     def draft(self, match, limit):
         if not match:
             return []
@@ -58,7 +74,9 @@ def check_cursor(document, stream):
         match = brute.match(stream[: i + 1])
         assert cursor.match_length == len(match)
         for limit in (0, 1, 3, len(document) + 1):
-            assert cursor.draft(limit) == brute.draft(match, limit)
+            draft = brute.draft(match, limit)
+            assert cursor.draft(limit) == draft
+            assert cursor.weighed_draft(limit) == (draft, brute.evidence(match, draft))
         assert not match or cursor.draft(1)
 
 

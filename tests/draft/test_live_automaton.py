@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maglio._core import SuffixAutomaton
+from support.evidence_twin import ONCE, occurrences, weigh
 
 REFRESHED = 8
 
@@ -64,6 +65,20 @@ class Twin:
             return ""
         return follow(self.text, self.end[match], limit)
 
+    def evidence(self, limit):
+        """For each draft token, by counting its context of up to 15 tokens before the end."""
+        context, found = self.match() if self.text else "", []
+        for token in self.draft(limit):
+            contexts = occurrences(context, self.text[:-1])
+            followed = occurrences(context + token, self.text)
+            known = len(context) < COUNTED and followed > 0
+            found.append(weigh(followed, contexts) if known else ONCE)
+            context += token
+        return bytes(found)
+
+
+COUNTED = 16
+
 
 def follow(text, end, limit):
     out = text[end + 1 :]
@@ -86,6 +101,7 @@ def check_against_twin(tokens, twin, index):
         assert index.match_length == len(twin.match())
         limit = len(twin.text) + 5
         assert index.draft(limit) == [ids[c] for c in twin.draft(limit)]
+        assert index.weighed_draft(limit) == (index.draft(limit), twin.evidence(limit))
         assert index.states <= 2 * index.indexed_tokens + 1
         assert index.transitions <= 3 * index.indexed_tokens
 
@@ -135,7 +151,21 @@ def test_extending_in_chunks_equals_appending(tokens, cuts, cap):
     assert chunked.check() == ""
     for name in ("match_length", "states", "transitions", "indexed_tokens", "total_tokens"):
         assert getattr(chunked, name) == getattr(one_by_one, name)
-    assert chunked.draft(100) == one_by_one.draft(100)
+    assert chunked.weighed_draft(100) == one_by_one.weighed_draft(100)
+
+
+@given(st.lists(st.integers(0, 2), max_size=120), st.sets(st.integers(0, 119)))
+def test_counts_may_lag_behind_the_structure(tokens, asked):
+    eager, lazy = SuffixAutomaton(), SuffixAutomaton()
+    for i, token in enumerate(tokens):
+        eager.append(token)
+        lazy.append(token)
+        eager.weighed_draft(1)
+        if i in asked:
+            lazy.weighed_draft(1)
+            assert lazy.check() == ""
+    assert lazy.weighed_draft(50) == eager.weighed_draft(50)
+    assert lazy.check() == eager.check() == ""
 
 
 def test_a_large_index_keeps_its_invariants():

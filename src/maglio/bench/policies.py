@@ -15,10 +15,11 @@ from maglio.bench.peers import (
     SuffixDecodingSource,
 )
 from maglio.bench.replay import Limits
+from maglio.draft.calibration import Calibrations
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import CostModel
-from maglio.draft.history import History
-from maglio.draft.options import IndexOptions, PolicyName
+from maglio.draft.options import IndexOptions
+from maglio.draft.past_streams import PastStreams
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import ConversationSource
 from maglio.errors import InvalidArgumentError
@@ -55,6 +56,7 @@ class Policy:
 
 
 RECORD_LIMITS = Limits(16, 2)
+CALIBRATED_LIMITS = Limits(16, 1)
 
 
 class NoDrafts:
@@ -68,12 +70,16 @@ class NoDrafts:
         """Learn nothing."""
 
 
-def _cascade(
-    policy: PolicyName, bench: Bench, *, conversation: bool = True, remembers: bool = False
-) -> MakeSource:
-    options = IndexOptions(policy=policy, conversation=conversation, cost=bench.cost)
-    history = History() if remembers else None
-    return lambda: SpeculationIndex(bench.n_vocab, options=options, history=history)
+def _record(bench: Bench, *, conversation: bool = True) -> MakeSource:
+    options = IndexOptions(policy="record", conversation=conversation)
+    return lambda: SpeculationIndex(bench.n_vocab, options=options)
+
+
+def _calibrated(bench: Bench, *, history: bool) -> MakeSource:
+    options = IndexOptions(policy="calibrated", cost=bench.cost)
+    past = PastStreams() if history else None
+    learnt = Calibrations() if history else None
+    return lambda: SpeculationIndex(bench.n_vocab, options=options, past=past, calibrations=learnt)
 
 
 def _ngram_mod(bench: Bench) -> MakeSource:
@@ -88,13 +94,13 @@ def _suffix_decoding(bench: Bench) -> MakeSource:
 
 POLICIES: Mapping[str, Policy] = {
     "none": Policy(lambda bench: NoDrafts, RECORD_LIMITS),
-    "record": Policy(partial(_cascade, "record"), RECORD_LIMITS),
-    "calibrated": Policy(
-        partial(_cascade, "calibrated", remembers=True), Limits(16, 1), uses_cost=True
+    "record": Policy(_record, RECORD_LIMITS),
+    "calibrated": Policy(partial(_calibrated, history=False), CALIBRATED_LIMITS, uses_cost=True),
+    "calibrated-history": Policy(
+        partial(_calibrated, history=True), CALIBRATED_LIMITS, uses_cost=True
     ),
-    "calibrated-alone": Policy(partial(_cascade, "calibrated"), Limits(16, 1), uses_cost=True),
     "suffix-only": Policy(lambda bench: ConversationSource, RECORD_LIMITS),
-    "recycling": Policy(partial(_cascade, "record", conversation=False), RECORD_LIMITS),
+    "recycling": Policy(partial(_record, conversation=False), RECORD_LIMITS),
     "prompt-lookup": Policy(lambda bench: PromptLookupSource, Limits(10, 1)),
     "ngram-simple": Policy(lambda bench: NgramSimpleSource, Limits(48, 1)),
     "ngram-mod": Policy(_ngram_mod, Limits(64, 1)),

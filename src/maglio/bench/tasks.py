@@ -14,7 +14,8 @@ from maglio.bench.stream import encode_prompt
 from maglio.bench.verify_cost import Spread
 from maglio.decode import GenerationStats, SamplingParams
 from maglio.generation import TextToken
-from maglio.model import Model, Speculation
+from maglio.model import Model
+from maglio.speculation import Speculation
 
 SAMPLED = SamplingParams(temperature=0.7)
 GREEDY = SamplingParams()

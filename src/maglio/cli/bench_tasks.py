@@ -26,7 +26,8 @@ from maglio.bench.tasks import (
 from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
 from maglio.draft.options import PolicyName
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.model import DEFAULT_POLICY, Model
+from maglio.model import Model
+from maglio.speculation import DEFAULT_POLICY
 
 
 def tasks(

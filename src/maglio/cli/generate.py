@@ -36,8 +36,8 @@ from maglio.cli.terminal import (
 from maglio.draft.options import PolicyName
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
-from maglio.model import DEFAULT_POLICY
 from maglio.references import read_reference
+from maglio.speculation import DEFAULT_POLICY
 
 
 def generate(

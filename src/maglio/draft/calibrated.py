@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from maglio.draft.calibration import Calibration, cell_of
+from maglio.draft.calibration import Calibration, Forecast
 from maglio.draft.member import Member
 from maglio.draft.options import IndexOptions
 from maglio.draft.policy import Choice
 
 
-class _Forecast(NamedTuple):
-    """What a member would draft, to be compared with what is committed."""
+class _Pending(NamedTuple):
+    """What a source would draft, to be compared with what is committed."""
 
     calibration: Calibration
-    agreed: int
-    draft: list[int]
+    forecast: Forecast
 
 
 class CalibratedPolicy:
@@ -31,7 +30,7 @@ class CalibratedPolicy:
 
     def __init__(self, options: IndexOptions) -> None:
         self._options = options
-        self._forecasts: list[_Forecast] = []
+        self._forecasts: list[_Pending] = []
 
     def choose(
         self, matched: Sequence[Member], recycling: Member | None, limit: int
@@ -41,11 +40,11 @@ class CalibratedPolicy:
         best: Choice | None = None
         best_gain = 1.0 + self._options.margin
         for member, agreed, most in self._candidates(matched, recycling, limit):
-            forecast = _Forecast(member.calibration, agreed, member.draft(most))
-            self._forecasts.append(forecast)
-            length, gain = self._best_length(forecast)
+            forecast = Forecast(agreed, *member.matcher.weighed_draft(most))
+            self._forecasts.append(_Pending(member.calibration, forecast))
+            length, gain = self._best_length(member.calibration.hazards(forecast))
             if gain > best_gain:
-                best, best_gain = Choice(member, forecast.draft[:length]), gain
+                best, best_gain = Choice(member, forecast.tokens[:length]), gain
         return best
 
     def _candidates(
@@ -62,14 +61,13 @@ class CalibratedPolicy:
         if recycling is not None and not matching:
             yield recycling, 0, min(limit, self._options.max_recycled)
 
-    def _best_length(self, forecast: _Forecast) -> tuple[int, float]:
+    def _best_length(self, hazards: Sequence[float]) -> tuple[int, float]:
         """The length with the most tokens per plain step's time, and how many these are."""
-        hazards = forecast.calibration.hazards()
         cost = self._options.cost.cost
         best_length, best_gain = 0, 1.0
         all_accepted = expected = 1.0
-        for k in range(1, len(forecast.draft) + 1):
-            all_accepted *= hazards[cell_of(forecast.agreed + k - 1)]
+        for k, hazard in enumerate(hazards, start=1):
+            all_accepted *= hazard
             expected += all_accepted
             gain = expected / cost(1 + k)
             if gain > best_gain:
@@ -78,10 +76,13 @@ class CalibratedPolicy:
 
     def learn(self, committed: Sequence[int]) -> None:
         """Compare what every member would have drafted with what was committed."""
-        for calibration, agreed, draft in self._forecasts:
-            calibration.learn(agreed, draft, committed)
+        for calibration, forecast in self._forecasts:
+            calibration.learn(forecast, committed)
         self._forecasts.clear()
 
     def forget(self, tried: int) -> None:
         """Learn nothing beyond the first ``tried`` tokens of the forecasts."""
-        self._forecasts = [f._replace(draft=f.draft[:tried]) for f in self._forecasts]
+        self._forecasts = [
+            _Pending(calibration, Forecast(agreed, tokens[:tried], evidence[:tried]))
+            for calibration, (agreed, tokens, evidence) in self._forecasts
+        ]

@@ -1,10 +1,11 @@
 """How likely the tokens of a draft are to be accepted, learnt while decoding. Decides nothing.
 
 A draft token is accepted or not given that all before it were, so what is learnt is a hazard: the
-probability that one more token is accepted. It depends on how much is known to agree so far: the
-match before the draft, plus the draft tokens before this one. (A match of 3 whose first 2 draft
-tokens hold is as good as a match of 5.) That makes one small table per source, which learns from
-every position of every draft.
+probability that one more token is accepted. It depends on how much is known to agree so far, the
+match before the draft plus the draft tokens before this one (a match of 3 whose first 2 draft
+tokens hold is as good as a match of 5), and on the evidence: how often the index has seen that
+context, and how often the token followed (``csrc/evidence.h``). That makes one table per source,
+of agreement by evidence, which learns from every position of every draft.
 
 Three layers, from stiff to soft: a built-in table; a shift of it in log-odds, one number per
 source, which tells repetitive streams from others within a few tokens; and counts per cell.
@@ -14,14 +15,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log
+from typing import NamedTuple
 
-PRIORS: dict[str, tuple[float, ...]] = {
-    "conversation": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
-    "reference": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
-    "history": (0.10, 0.22, 0.45, 0.62, 0.69, 0.76, 0.81, 0.85, 0.89, 0.94, 0.97, 0.99),
-    "recycling": (0.25, 0.50, 0.60, 0.66, 0.70, 0.74, 0.76, 0.78, 0.78, 0.78, 0.78, 0.78),
+EVIDENCE = ("once", "again", "always", "mostly", "sometimes", "seldom")
+"""The classes of evidence, as the native indexes number them."""
+
+_MATCHED = (
+    (0.10, 0.10, 0.10, 0.10, 0.10, 0.10),
+    (0.36, 0.57, 0.77, 0.40, 0.22, 0.13),
+    (0.50, 0.71, 0.82, 0.42, 0.22, 0.13),
+    (0.61, 0.76, 0.88, 0.45, 0.24, 0.16),
+    (0.66, 0.80, 0.90, 0.50, 0.27, 0.20),
+    (0.72, 0.85, 0.94, 0.60, 0.35, 0.20),
+    (0.81, 0.91, 0.95, 0.70, 0.37, 0.25),
+    (0.83, 0.94, 0.95, 0.70, 0.40, 0.30),
+    (0.87, 0.95, 0.96, 0.70, 0.45, 0.35),
+    (0.92, 0.96, 0.97, 0.80, 0.50, 0.40),
+    (0.96, 0.97, 0.98, 0.80, 0.60, 0.40),
+    (0.985, 0.985, 0.99, 0.90, 0.70, 0.50),
+)
+_RECYCLED = (0.25, 0.50, 0.60, 0.66, 0.70, 0.74, 0.76, 0.78, 0.78, 0.78, 0.78, 0.78)
+
+PRIORS: dict[str, tuple[tuple[float, ...], ...]] = {
+    "conversation": _MATCHED,
+    "reference": _MATCHED,
+    "history": _MATCHED,
+    "recycling": tuple((hazard,) * len(EVIDENCE) for hazard in _RECYCLED),
 }
-"""Hazards by cell of agreement, measured on recorded runs and conversations."""
+"""Hazards by cell of agreement and by evidence, measured on recorded runs and conversations."""
 
 _EDGES = (0, 1, 2, 3, 4, 6, 8, 12, 20, 40, 80)  # the last agreement of each cell but the last
 _CELL_OF = [sum(edge < agreed for edge in _EDGES) for agreed in range(_EDGES[-1] + 2)]
@@ -32,8 +53,22 @@ _MEMORY = 256  # counts are halved here, so that a stream may change its mind
 
 
 def cell_of(agreed: int) -> int:
-    """The cell of the table for ``agreed`` tokens of agreement."""
+    """The row of the table for ``agreed`` tokens of agreement."""
     return _CELL_OF[min(agreed, len(_CELL_OF) - 1)]
+
+
+class Forecast(NamedTuple):
+    """What a source would draft: tokens that may follow ``agreed`` tokens of agreement.
+
+    Attributes:
+        agreed: tokens of the stream's end that the source has found elsewhere.
+        tokens: what followed them there.
+        evidence: a class of :data:`EVIDENCE` per token.
+    """
+
+    agreed: int
+    tokens: list[int]
+    evidence: bytes
 
 
 class Calibration:
@@ -43,33 +78,43 @@ class Calibration:
         kind: the source's kind, which picks the built-in table.
     """
 
-    __slots__ = ("_accepted", "_hazards", "_log_odds", "_shift", "_tried")
+    __slots__ = ("_accepted", "_log_odds", "_shift", "_tried")
 
     def __init__(self, kind: str) -> None:
-        self._log_odds = [log(p / (1.0 - p)) for p in PRIORS[kind]]
+        self._log_odds = [log(p / (1.0 - p)) for row in PRIORS[kind] for p in row]
         self._shift = 0.0
         self._accepted = [0.0] * len(self._log_odds)
         self._tried = [0.0] * len(self._log_odds)
-        self._hazards: list[float] | None = list(PRIORS[kind])
 
-    def hazards(self) -> list[float]:
-        """By cell, the probability that the next draft token is accepted."""
-        if self._hazards is None:
-            self._hazards = [self._estimate(cell) for cell in range(len(self._log_odds))]
-        return self._hazards
+    def hazards(self, forecast: Forecast) -> list[float]:
+        """For each token of a draft, the probability that it is accepted if all before it are."""
+        cells = self._cells(forecast)
+        accepted, tried = self._accepted, self._tried
+        return [
+            (accepted[cell] + _PRIOR_WEIGHT * self._prior(cell)) / (tried[cell] + _PRIOR_WEIGHT)
+            for cell in cells
+        ]
 
-    def learn(self, agreed: int, draft: Sequence[int], committed: Sequence[int]) -> None:
-        """A draft made after ``agreed`` agreeing tokens met what was committed.
+    def learn(self, forecast: Forecast, committed: Sequence[int]) -> None:
+        """A forecast met what was committed.
 
         Tokens past the first difference, and past the end of what was committed, tell nothing.
         """
-        for proposed, token in zip(draft, committed, strict=False):
+        for proposed, token, cell in zip(
+            forecast.tokens, committed, self._cells(forecast), strict=False
+        ):
             accepted = proposed == token
-            self._count(cell_of(agreed), accepted)
+            self._count(cell, accepted)
             if not accepted:
                 break
-            agreed += 1
-        self._hazards = None
+
+    @staticmethod
+    def _cells(forecast: Forecast) -> list[int]:
+        width, agreed = len(EVIDENCE), forecast.agreed
+        return [
+            cell_of(agreed + place) * width + evidence
+            for place, evidence in enumerate(forecast.evidence)
+        ]
 
     def _count(self, cell: int, accepted: bool) -> None:
         shift = self._shift + _SHIFT_RATE * (accepted - self._prior(cell))
@@ -83,6 +128,13 @@ class Calibration:
     def _prior(self, cell: int) -> float:
         return 1.0 / (1.0 + exp(-self._log_odds[cell] - self._shift))
 
-    def _estimate(self, cell: int) -> float:
-        weighted = self._accepted[cell] + _PRIOR_WEIGHT * self._prior(cell)
-        return weighted / (self._tried[cell] + _PRIOR_WEIGHT)
+
+class Calibrations:
+    """The calibrations of a model's sources, for stream after stream to go on with."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Calibration] = {}
+
+    def of(self, kind: str) -> Calibration:
+        """What was learnt about the sources of a kind."""
+        return self._of.setdefault(kind, Calibration(kind))

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
 from maglio.draft.calibrated import CalibratedPolicy
-from maglio.draft.history import History
+from maglio.draft.calibration import Calibrations
 from maglio.draft.member import Member
 from maglio.draft.options import IndexOptions
+from maglio.draft.past_streams import PastStreams
 from maglio.draft.policy import Choice, DraftPolicy, RecordPolicy
 from maglio.draft.recycling import RecyclingTable
 from maglio.draft.source import SourceCounts
@@ -32,9 +33,8 @@ class SpeculationIndex:
 
     The sources are the stream itself (``conversation``), documents (``reference:0`` and on, see
     :meth:`add_reference`), streams before this one (``history``), and the logits of earlier rows
-    (``recycling``). A source whose drafts
-    are seldom accepted is muted for a while; it goes on following the stream, so it is in step
-    when it returns.
+    (``recycling``). Under the record policy a source whose drafts are seldom accepted is muted for
+    a while; it goes on following the stream, so it is in step when it returns.
 
     What was accepted is inferred: the common prefix of the last suggestion and the tokens observed
     next.
@@ -42,7 +42,8 @@ class SpeculationIndex:
     Args:
         n_vocab: number of token ids.
         options: constants and policy.
-        history: earlier streams of the model, to draft from and to be continued by this one.
+        past: earlier streams of the model, to draft from; this one becomes one of them.
+        calibrations: what earlier streams taught about the sources, to go on from and add to.
 
     Raises:
         InvalidArgumentError: an argument is out of range.
@@ -54,7 +55,8 @@ class SpeculationIndex:
         n_vocab: int,
         *,
         options: IndexOptions | None = None,
-        history: History | None = None,
+        past: PastStreams | None = None,
+        calibrations: Calibrations | None = None,
     ) -> None:
         self._options = options = options or IndexOptions()
         self._n_vocab = n_vocab
@@ -68,14 +70,17 @@ class SpeculationIndex:
             self._conversation = _conversation(options)
         self._references: list[Member] = []
         self._history: Member | None = None
-        self._past: FrozenAutomaton | None = None  # what the history's member matches
+        self._past: FrozenAutomaton | None = None  # what the history matches
         self._documents: list[FrozenAutomaton] = []  # of the references, in their order
         self._policy = _policy(options)
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
         self._drafted_by = ""
-        if history is not None:
-            self._join(history)
+        if past is not None:
+            self._join(past)
+        if calibrations is not None:
+            for member in self._members():
+                member.calibration = calibrations.of(member.kind)
 
     @property
     def topk(self) -> int:
@@ -233,16 +238,14 @@ class SpeculationIndex:
     def _members(self) -> list[Member]:
         return [*self._matching(), *([self._recycling] if self._recycling else [])]
 
-    def _join(self, history: History) -> None:
-        """Draft from earlier streams, go on with what they taught, and be one of them."""
-        index = history.index()
+    def _join(self, past: PastStreams) -> None:
+        """Draft from earlier streams, and be one of them."""
+        index = past.index()
         if index is not None and index.max_token < self._n_vocab:
             self._past = index
             cursor = index.cursor()
             self._history = Member("history", cursor, cursor.advance_many, self._options)
-        for member in self._members():
-            member.calibration = history.calibration(member.kind)
-        history.follow(self._stream)
+        past.follow(self._stream)
 
     def _remember(self, tokens: npt.NDArray[np.int32]) -> None:
         self._stream.frombytes(tokens.tobytes())

@@ -26,6 +26,10 @@ class Matcher(Protocol):
         """At most ``limit`` tokens that may follow the stream."""
         ...
 
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """The same, and a class of :data:`~maglio.draft.calibration.EVIDENCE` for each token."""
+        ...
+
 
 class Member:
     """A matcher with its name, its counts, its calibration, and the window that can mute it.

@@ -88,6 +88,11 @@ class RecyclingTable:
         """The chain of best successors after the stream, at most ``limit`` tokens."""
         return self._native.draft(limit)
 
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """The same chain; the table counts nothing, so all evidence is that of one sight."""
+        tokens = self._native.draft(limit)
+        return tokens, bytes(len(tokens))
+
     def topk_of(self, token: int) -> list[int]:
         """Candidates after ``token``, best first; empty if none was seen.
 

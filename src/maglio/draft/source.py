@@ -13,6 +13,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from maglio._core import FrozenAutomaton
+
 
 class DraftSource(Protocol):
     """Anything deterministic that proposes draft tokens.
@@ -59,6 +61,19 @@ class Rewinds(Protocol):
 
     def rewind(self, kept: Sequence[int]) -> None:
         """The stream is now ``kept``, a beginning of what was observed; forget the rest of it."""
+        ...
+
+
+@runtime_checkable
+class TakesReferences(Protocol):
+    """A source that drafts from documents too."""
+
+    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str:
+        """Draft from a document; returns the name it goes by."""
+        ...
+
+    def clear_references(self) -> None:
+        """Forget all documents."""
         ...
 
 

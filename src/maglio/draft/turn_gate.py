@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from maglio.draft.source import DraftSource, SourceCounts
+from maglio._core import FrozenAutomaton
+from maglio.draft.source import DraftSource, SourceCounts, TakesReferences
+from maglio.errors import InvalidArgumentError
 
 Rows = tuple[Sequence[int], npt.NDArray[np.int32]]
 
@@ -67,6 +69,24 @@ class TurnGate:
         """The source's counts."""
         found: Mapping[str, SourceCounts] = {} if self._counts is None else self._counts()
         return found
+
+    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str:
+        """Pass a document on.
+
+        Raises:
+            InvalidArgumentError: the source takes none, or not this one.
+        """
+        if not isinstance(self.inner, TakesReferences):
+            raise InvalidArgumentError(
+                f"{type(self.inner).__name__}, the draft source of this conversation, takes no "
+                "references"
+            )
+        return self.inner.add_reference(document, name=name)
+
+    def clear_references(self) -> None:
+        """Have all documents forgotten."""
+        if isinstance(self.inner, TakesReferences):
+            self.inner.clear_references()
 
     def watch(self, settled: Callable[[], int] | None) -> None:
         """Ask ``settled`` from now on how many tokens of the stream are sure to stay.
