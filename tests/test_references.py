@@ -144,7 +144,7 @@ def test_the_model_drafts_from_references(model):
     )
     assert out.tokens == plain.tokens
     assert out.stats.sources["reference:1"].accepted > 20
-    assert list(out.stats.sources) == ["conversation", "reference:0", "reference:1", "recycling"]
+    assert list(out.stats.sources) == ["conversation", "reference:0", "reference:1"]
     stream = model.stream([1, 2, 3], max_tokens=40, references=[list(plain.tokens)])
     assert "reference:0" in {token.source for token in stream}
 
@@ -193,10 +193,19 @@ def test_the_calibrated_policy_may_verify_single_tokens():
     assert maglio.Speculation(max_draft=1)._decode_options().min_draft == 1
 
 
-def test_recycling_can_be_switched_off(model):
-    how = maglio.Speculation(recycling=False)
+@pytest.mark.parametrize(
+    ("policy", "recycling", "expected"),
+    [
+        ("calibrated", None, False),
+        ("record", None, True),
+        ("calibrated", True, True),
+        ("record", False, False),
+    ],
+)
+def test_the_record_policy_recycles_unless_told_otherwise(model, policy, recycling, expected):
+    how = maglio.Speculation(policy=policy, recycling=recycling)
     out = model.generate([1, 2], max_tokens=4, speculation=how)
-    assert list(out.stats.sources) == ["conversation"]
+    assert list(out.stats.sources) == ["conversation"] + ["recycling"] * expected
 
 
 def test_generations_share_a_history_only_when_asked_to(model):
@@ -220,7 +229,7 @@ def test_the_command_line_passes_references_on(model, folder, monkeypatch):
     args += ["--reference", str(folder / "a.txt"), "--spec-ref", str(folder / "b.txt")]
     result = CliRunner().invoke(app, args, catch_exceptions=False)
     sources = json.loads(result.stdout)["stats"]["sources"]
-    assert list(sources) == ["conversation", "reference:0", "reference:1", "recycling"]
+    assert list(sources) == ["conversation", "reference:0", "reference:1"]
 
 
 def test_an_index_is_built_on_the_command_line(folder, monkeypatch):

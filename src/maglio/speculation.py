@@ -38,7 +38,8 @@ class Speculation:
         min_draft: shorter drafts are not verified; by default 2, and 1 under the calibrated
             policy, which knows itself when a draft of one token pays.
         min_match: shortest repetition, in tokens, worth drafting from.
-        recycling: whether to draft from recycled logits where nothing repeats.
+        recycling: whether to draft from recycled logits where nothing repeats. By default under
+            the record policy only: under the calibrated one they gain nothing.
         window: under the record policy, a source is judged by this many of its latest draft
             tokens,
         min_acceptance: is muted when a smaller share of them was accepted,
@@ -61,7 +62,7 @@ class Speculation:
     max_draft: int = 16
     min_draft: int | None = None
     min_match: int = 2
-    recycling: bool = True
+    recycling: bool | None = None
     window: int = 64
     min_acceptance: float = 0.2
     mute_for: int = 128
@@ -93,7 +94,7 @@ class Speculation:
     def _index_options(self, cost: CostModel) -> IndexOptions:
         return IndexOptions(
             policy=self.policy,
-            recycling=self.recycling,
+            recycling=self.policy == "record" if self.recycling is None else self.recycling,
             min_match=self.min_match,
             window=self.window,
             min_acceptance=self.min_acceptance,

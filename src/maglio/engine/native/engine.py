@@ -182,8 +182,11 @@ class NativeSession:
             raise InvalidArgumentError("tokens must be a sequence of at least one token id")
         if not np.issubdtype(ids.dtype, np.integer):
             raise InvalidArgumentError(f"token ids must be whole numbers, not {ids.dtype}")
-        if ids.min() < 0 or ids.max() >= self._n_vocab:
-            bad = int(ids.min()) if ids.min() < 0 else int(ids.max())
+        # numpy reduces a short list more slowly than Python does.
+        short = isinstance(tokens, list) and len(tokens) <= _core.Engine.MAX_ROWS
+        low, high = (min(tokens), max(tokens)) if short else (int(ids.min()), int(ids.max()))
+        if low < 0 or high >= self._n_vocab:
+            bad = low if low < 0 else high
             raise InvalidArgumentError(
                 f"token id {bad} is out of range; this model has ids 0 to {self._n_vocab - 1}"
             )
