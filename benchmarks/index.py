@@ -103,7 +103,7 @@ def suggestions(n: int) -> dict[str, float]:
     stream = make_stream(n + 20_000)
     source.observe(stream[:n])  # type: ignore[arg-type]
     tail = stream[n:].tolist()
-    native, python, observe = [], [], []
+    native, weighed, python, observe = [], [], [], []
     clock = time.perf_counter
     for token in tail:
         start = clock()
@@ -114,11 +114,15 @@ def suggestions(n: int) -> dict[str, float]:
         start = clock()
         source.index.draft(16)
         middle = clock()
+        source.index.weighed_draft(16)
+        weighed.append(clock() - middle)
+        start_python = clock()
         source.suggest((), 16)
-        python.append(clock() - middle)
+        python.append(clock() - start_python)
         native.append(middle - start)
     return {
         "suggest_native_us": 1e6 * float(np.median(native)),
+        "suggest_weighed_us": 1e6 * float(np.median(weighed)),
         "suggest_python_us": 1e6 * float(np.median(python)),
         "observe_one_python_us": 1e6 * float(np.median(observe)),
     }

@@ -42,7 +42,7 @@ def text_tokens(name: str, n: int) -> list[int]:
 def test_a_hundred_prompts_decode_alike_with_speculation_and_without(name, sampling, policy):
     # Each policy takes every other prompt's neighbour, so that both see all kinds.
     prompts = hundred_prompts()[policy == "calibrated" :: 2]
-    speculation = maglio.Speculation(policy=policy)
+    speculation = maglio.Speculation(policy=policy, recycling=True)
     reference = "\n".join(hundred_prompts()[:20])
     drafted = 0
     for prompt in prompts:

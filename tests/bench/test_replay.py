@@ -13,6 +13,7 @@ from maglio.bench.record import record_run
 from maglio.bench.replay import Limits, Tally, replay, replay_stream
 from maglio.bench.stream import TokenStream, Turn
 from maglio.decode import DecodeOptions
+from maglio.draft.calibration import EVIDENCE
 from maglio.draft.cost import COST_CURVES, CostCurve
 from maglio.draft.suffix import ConversationSource
 from maglio.errors import InvalidArgumentError
@@ -172,6 +173,18 @@ def test_calibration_counts_by_source_and_match_length():
     three = cells["conversation", "3"]
     assert (three.tried[0], three.accepted[0], three.probability(0)) == (1, 0, 0.0)
     assert cells["conversation", "41+"].probability(0) is None
+
+
+def test_calibration_counts_first_tokens_by_the_evidence_for_them():
+    # 7 was followed by 8, 8 and 1: by the latest in less than 4 of 10 cases. 8 came twice, then 5.
+    lines = stream(turn([7, 8, 5, 7, 8, 5, 7, 1, 3, 7], target=False), turn([7, 8, 5], target=True))
+    cells = {(cell.source, cell.bucket): cell for cell in calibrate([lines], 20)["group"]}
+    one = cells["conversation", "1"]
+    assert one.weighed_tried[EVIDENCE.index("seldom")] == 1
+    assert one.weighed_probability(EVIDENCE.index("seldom")) == 0.0
+    two = cells["conversation", "2"]
+    assert two.weighed_probability(EVIDENCE.index("again")) == 1.0
+    assert two.weighed_probability(EVIDENCE.index("always")) is None
 
 
 def test_calibration_never_shows_recycling_the_row_it_is_to_guess():

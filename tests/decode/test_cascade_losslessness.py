@@ -102,7 +102,9 @@ def model(request, tmp_path_factory) -> maglio.Model:
 def test_a_real_engine_gives_the_plain_tokens_with_every_source(model, sampling, policy):
     prompt = [5, 9, 5, 9, 7, 5, 9]
     plain = model.generate(prompt, max_tokens=100, sampling=sampling, speculation=False)
-    how = maglio.Speculation(policy=policy, cost=FLAT_COST, window=8, mute_for=16, gate=False)
+    how = maglio.Speculation(
+        policy=policy, recycling=True, cost=FLAT_COST, window=8, mute_for=16, gate=False
+    )
     quoted = [*plain.tokens[30:60], 1, 2, *plain.tokens[60:90]]
     fast = model.generate(
         prompt, max_tokens=100, sampling=sampling, speculation=how, references=[quoted, prompt]

@@ -96,7 +96,7 @@ def test_stop_strings_cut_the_same_text_with_drafts_and_without(
             continue
         runs = [
             model.generate(prompt, max_tokens=40, sampling=params, stop=[stop], speculation=how)
-            for how in (False, maglio.Speculation(policy=policy, gate=False))
+            for how in (False, maglio.Speculation(policy=policy, recycling=True, gate=False))
         ]
         assert runs[0].tokens == runs[1].tokens
         assert runs[0].text == runs[1].text == whole.text[: whole.text.index(stop)]

@@ -32,9 +32,14 @@ extern "C" void* __wrap_realloc(void* p, size_t bytes) {
 
 namespace {
 
+using maglio::Evidence;
 using maglio::FrozenAutomaton;
 using maglio::FrozenCursor;
+using maglio::kOnce;
+using maglio::pack_count;
 using maglio::SuffixAutomaton;
+using maglio::unpack_count;
+using maglio::weigh;
 using Tokens = std::vector<int32_t>;
 
 std::mt19937& rng() {
@@ -123,6 +128,58 @@ void the_match_is_exact_and_the_draft_follows_a_true_earlier_occurrence() {
   }
 }
 
+// How often `context` occurs in t[0..last), and with `next` after it in t[0..last].
+std::pair<int64_t, int64_t> slow_counts(const Tokens& t, int32_t last, const Tokens& context,
+                                        int32_t next) {
+  std::pair<int64_t, int64_t> counts{0, 0};
+  const int32_t length = static_cast<int32_t>(context.size());
+  for (int32_t i = 0; i + length <= last; ++i) {
+    if (!std::equal(context.begin(), context.end(), t.begin() + i)) continue;
+    ++counts.first;
+    counts.second += t[i + length] == next;
+  }
+  return counts;
+}
+
+void evidence_is_what_counting_the_contexts_gives() {
+  for (const Tokens& t : streams(200)) {
+    SuffixAutomaton index;
+    for (int32_t i = 0; i < static_cast<int32_t>(t.size()); ++i) {
+      index.append(t[i]);
+      if (below(3) != 0) continue;  // so that counts lag behind the structure
+      int32_t draft[20];
+      Evidence evidence[20];
+      const size_t count = index.draft(20, draft, evidence);
+      if (count == 0) continue;
+      Tokens context(t.begin() + i + 1 - index.match_length(), t.begin() + i + 1);
+      for (size_t k = 0; k < count; ++k) {
+        const auto [contexts, followed] = slow_counts(t, i, context, draft[k]);
+        const bool known = context.size() < SuffixAutomaton::kCounted && followed > 0;
+        CHECK(evidence[k] == (known ? weigh(followed, contexts) : kOnce));
+        context.push_back(draft[k]);
+      }
+    }
+    CHECK(index.check().empty());
+  }
+}
+
+void a_small_count_keeps_four_significant_bits() {
+  for (int32_t count = 0; count < 100000; ++count) {
+    int32_t kept = count;
+    for (int shift = 0; kept >> shift > 0; ++shift) {
+      if (kept >> shift < 16) {
+        kept = kept >> shift << shift;
+        break;
+      }
+    }
+    CHECK(unpack_count(pack_count(count)) == kept);
+  }
+  CHECK(unpack_count(pack_count(std::numeric_limits<int32_t>::max())) == int64_t{15} << 27);
+  for (int byte = 0; byte < 256; ++byte) {
+    CHECK(unpack_count(static_cast<uint8_t>(byte)) >= (byte < 16 ? byte : 16));
+  }
+}
+
 void a_full_index_restarts_and_stays_sound() {
   for (const Tokens& t : streams(400)) {
     SuffixAutomaton index(37);
@@ -204,10 +261,11 @@ void a_cursor_finds_the_longest_match_with_a_continuation() {
 void use(const std::shared_ptr<const FrozenAutomaton>& index, const Tokens& document) {
   FrozenCursor cursor(index);
   Tokens draft(document.size() + 2);
+  std::vector<Evidence> evidence(draft.size());
   for (int round = 0; round < 2; ++round) {
     for (const int32_t token : document) {
       cursor.advance(token);
-      CHECK(cursor.draft(draft.size(), draft.data()) <= document.size());
+      CHECK(cursor.draft(draft.size(), draft.data(), evidence.data()) <= document.size());
       CHECK(cursor.match_length() >= 0);
     }
   }
@@ -272,6 +330,8 @@ void a_damaged_file_is_refused() {
 
 int main() {
   the_match_is_exact_and_the_draft_follows_a_true_earlier_occurrence();
+  evidence_is_what_counting_the_contexts_gives();
+  a_small_count_keeps_four_significant_bits();
   a_full_index_restarts_and_stays_sound();
   a_failed_append_poisons_wherever_it_fails();
   a_cursor_finds_the_longest_match_with_a_continuation();

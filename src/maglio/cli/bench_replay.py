@@ -18,6 +18,7 @@ from maglio.bench.curves import find_curves
 from maglio.bench.judge import DataSet, Result, judge, load_data_set, vocabulary_of
 from maglio.bench.policies import POLICIES, find_policies
 from maglio.default_model import default_model_path
+from maglio.draft.calibration import EVIDENCE
 from maglio.engine.native import ModelFile
 from maglio.text import Tokenizer
 from maglio.text.tokenizer import from_metadata
@@ -117,14 +118,19 @@ def _calibration_table(title: str, cells: Sequence[Cell]) -> Table:
     table.add_column("match")
     table.add_column("times", justify="right")
     for place in range(1 + FOLLOWING):
-        table.add_column(f"P(token {place + 1})", justify="right")
+        table.add_column(f"P({place + 1})", justify="right")
+    for name in EVIDENCE:
+        table.add_column(f"1, {name}", justify="right")
     for cell in cells:
-        values = [cell.probability(place) for place in range(1 + FOLLOWING)]
+        values = [
+            *(cell.probability(place) for place in range(1 + FOLLOWING)),
+            *(cell.weighed_probability(evidence) for evidence in range(len(EVIDENCE))),
+        ]
         table.add_row(
             cell.source,
             cell.bucket,
             str(cell.tried[0]),
-            *("-" if value is None else f"{value:.3f}" for value in values),
+            *("-" if value is None else f"{value:.2f}" for value in values),
         )
     return table
 
@@ -137,4 +143,8 @@ def _cell_json(dataset: DataSet, group: str, cell: Cell) -> dict[str, Any]:
         "match": cell.bucket,
         "tried": cell.tried,
         "accepted": cell.accepted,
+        "by_evidence": {
+            name: [cell.weighed_tried[i], cell.weighed_accepted[i]]
+            for i, name in enumerate(EVIDENCE)
+        },
     }
