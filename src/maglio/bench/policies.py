@@ -76,7 +76,7 @@ def _record(bench: Bench, *, conversation: bool = True) -> MakeSource:
 
 
 def _calibrated(bench: Bench, *, history: bool) -> MakeSource:
-    options = IndexOptions(policy="calibrated", cost=bench.cost)
+    options = IndexOptions(policy="calibrated", recycling=False, cost=bench.cost)
     past = PastStreams() if history else None
     learnt = Calibrations() if history else None
     return lambda: SpeculationIndex(bench.n_vocab, options=options, past=past, calibrations=learnt)
