@@ -12,13 +12,13 @@ from maglio.default_model import default_model_path
 from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, CostModel
 from maglio.draft.source import DraftSource, TakesReferences
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
-from maglio.errors import InvalidArgumentError, ModelFileError
+from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
+from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, index_reference
 from maglio.speculation import Drafter, Speculation
 from maglio.text import ChatTemplate, Tokenizer
-from maglio.text.tokenizer import from_metadata
 from maglio.warm import WarmIndex
 
 Prompt = str | Sequence[int]
@@ -50,19 +50,14 @@ def load(
     _check_choice("engine", engine, ("auto", "native"))
     _check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(default_model_path() if path is None else path)
-    tokenizer = _tokenizer_of(file)
+    tokenizer = read_tokenizer(file)
     native = NativeEngine(file, n_ctx=n_ctx, threads=threads)
     if tokenizer.n_vocab not in (0, native.n_vocab):
         raise file.error(
             f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
             f"{native.n_vocab}; the file contradicts itself"
         )
-    template = file.metadata.get("tokenizer.chat_template")
-    return Model(
-        native,
-        tokenizer,
-        chat_template=template if isinstance(template, str) else None,
-    )
+    return Model(native, tokenizer, chat_template=read_chat_template(file))
 
 
 class Model:
@@ -257,13 +252,6 @@ class Model:
 
 def _texts(stop: Sequence[str]) -> Sequence[str]:
     return (stop,) if isinstance(stop, str) else stop
-
-
-def _tokenizer_of(file: ModelFile) -> Tokenizer:
-    try:
-        return from_metadata(file.metadata)
-    except ModelFileError as error:
-        raise file.error(str(error)) from error
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

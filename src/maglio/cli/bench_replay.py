@@ -20,8 +20,8 @@ from maglio.bench.policies import POLICIES, find_policies
 from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
 from maglio.engine.native import ModelFile
+from maglio.model_text import read_tokenizer
 from maglio.text import Tokenizer
-from maglio.text.tokenizer import from_metadata
 
 BIGRAMS_ONLY = "no rows of a model in this data: recycling learns from committed bigrams only"
 
@@ -61,7 +61,7 @@ def replay(
     @cache
     def load_tokenizer() -> Tokenizer:
         path = default_model_path() if tokenizer is None else tokenizer
-        return from_metadata(ModelFile(path).metadata)
+        return read_tokenizer(ModelFile(path))
 
     sets = [load_data_set(path, load_tokenizer, limit=limit) for path in data]
     console = Console()

@@ -12,8 +12,8 @@ from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
 from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
+from maglio.model_text import read_tokenizer
 from maglio.references import INDEX_SUFFIX, index_files
-from maglio.text.tokenizer import from_metadata
 
 app = typer.Typer(help="Indexes of reference documents.", no_args_is_help=True)
 
@@ -37,8 +37,7 @@ def build(
     """Index text with a model's tokenizer, for --reference."""
     if output.suffix != INDEX_SUFFIX:
         raise InvalidArgumentError(f"the index file must be named *{INDEX_SUFFIX}, not {output}")
-    metadata = ModelFile(default_model_path() if model is None else model).metadata
-    tokenizer = from_metadata(metadata)
+    tokenizer = read_tokenizer(ModelFile(default_model_path() if model is None else model))
     index = index_files(paths, tokenizer, progress=_report)
     index.save(output, fingerprint=tokenizer.fingerprint)
     size = output.stat().st_size

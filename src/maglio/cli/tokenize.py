@@ -16,7 +16,8 @@ from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
 from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
-from maglio.text import ChatTemplate, Tokenizer, from_metadata
+from maglio.model_text import read_chat_template, read_tokenizer
+from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.template import Message
 
 _CONTEXT = 4  # tokens shown on either side of a difference
@@ -50,12 +51,11 @@ def tokenize(
 ) -> None:
     """Print the token ids of a text, one per line."""
     path = default_model_path() if model is None else model
-    metadata = ModelFile(path).metadata
-    tokenizer = from_metadata(metadata)
+    model_file = ModelFile(path)
+    tokenizer = read_tokenizer(model_file)
     data = _read(file)
     if chat:
-        source = metadata.get("tokenizer.chat_template")
-        template = ChatTemplate(source if isinstance(source, str) else None, tokenizer)
+        template = ChatTemplate(read_chat_template(model_file), tokenizer)
         rendered = template.render(_messages(data))
         ids = template.encode(rendered)
         text = template.unmark(rendered)
