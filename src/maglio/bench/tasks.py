@@ -29,7 +29,8 @@ class Task:
         group: what its result is reported under.
         messages: a conversation to answer; or
         text: plain text to continue.
-        reference: a document the answer may quote, which the model does not see.
+        reference: a document the answer may quote, for the draft source; the model sees only what
+            the prompt says.
         sampling: how tokens are chosen.
     """
 
@@ -88,6 +89,15 @@ def variance(values):
     return total / count
 '''
 
+_ARTICLE = (
+    "Photosynthesis is a vital biological process that allows plants to convert light energy into "
+    "chemical energy. The process occurs in specialized organelles called chloroplasts, which "
+    "contain a green pigment called chlorophyll. Water and carbon dioxide from the atmosphere are "
+    "converted into glucose and oxygen, and the oxygen is released into the atmosphere as a "
+    "byproduct. This process is essential for life on Earth, as it provides the primary energy "
+    "source for nearly all ecosystems."
+)
+
 BUILT_IN = (
     Task(group="repetition", text=6 * _REFRAIN),
     asked("grounded copy", f"Repeat this notice word for word.\n\n{_NOTICE}"),
@@ -96,7 +106,7 @@ BUILT_IN = (
         f"Rename `values` to `samples` in this module and print the whole module.\n\n{_CODE}",
     ),
     asked("free form", "Describe a walk through a market town early on a winter morning."),
-    asked("reference", "What are the rules of the reading room?", reference=_NOTICE),
+    asked("reference", "What is photosynthesis?", reference=_ARTICLE),
 )
 """One task of each kind."""
 

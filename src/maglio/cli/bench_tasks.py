@@ -36,7 +36,7 @@ def tasks(
         typer.Option(
             "--data",
             help="A file of prompts (Spec-Bench, MT-bench, EditEval, HumanEval, GSM8K) instead of "
-            "the built-in ones. Repeatable.",
+            "the built-in ones; code to edit is a reference too. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -100,7 +100,8 @@ def _some(path: Path, limit: int) -> list[Task]:
         group = f"{path.name.split('.')[0]} {dialogue.category}".strip()
         seen[group] = seen.get(group, 0) + 1
         if seen[group] <= limit:
-            chosen.append(Task(group=group, messages=dialogue.prompt))
+            reference = dialogue.material or None
+            chosen.append(Task(group=group, messages=dialogue.prompt, reference=reference))
     return chosen
 
 

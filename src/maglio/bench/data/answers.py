@@ -12,8 +12,9 @@ from maglio.bench.data.fields import Record
 
 def read_edit(record: Record) -> Dialogue:
     """EditEval: code, an instruction, and the code after the edit."""
-    question = f"{record.text('instruction').strip()}\n\n{record.text('input')}"
-    return exchange("edit", question, record.text("output"))
+    code = record.text("input")
+    question = f"{record.text('instruction').strip()}\n\n{code}"
+    return exchange("edit", question, record.text("output"), material=code)
 
 
 def read_completion(record: Record) -> Dialogue:

@@ -23,10 +23,12 @@ class Dialogue:
     Attributes:
         category: the file's own name for the kind of task; empty where it has none.
         messages: the turns in order; those of the assistant are what a replay drafts.
+        material: the text that the answer is made from, such as code to edit; empty if none.
     """
 
     category: str
     messages: tuple[Message, ...]
+    material: str = ""
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -36,6 +38,7 @@ class Dialogue:
         return turns[:asked]
 
 
-def exchange(category: str, question: str, answer: str) -> Dialogue:
+def exchange(category: str, question: str, answer: str, *, material: str = "") -> Dialogue:
     """A conversation of one question and one answer."""
-    return Dialogue(category, (Message("user", question), Message("assistant", answer)))
+    messages = (Message("user", question), Message("assistant", answer))
+    return Dialogue(category, messages, material)
