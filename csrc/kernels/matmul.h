@@ -5,6 +5,8 @@
 // over a tile changes only how often its codes are unpacked.
 #pragma once
 
+#include <utility>
+
 #include "kernels/kernels.h"
 
 namespace maglio {
@@ -12,6 +14,7 @@ namespace {
 
 constexpr int kGroupsPerBlock = 8;
 constexpr int kScaleBytes = 2 * kTileRows;
+constexpr int kMaxPassRows = 12;  // as many accumulators as AVX-512 has registers for
 
 // Rows of activations a tile is applied to, from row `first` on.
 struct RowsIn {
@@ -167,22 +170,28 @@ void run_rows(const MatrixView& w, int tile, const RowsIn& in, float* out, size_
   for (int m = 0; m < kRows; ++m) store_outputs(out + m * stride, total[m], lanes);
 }
 
+using RunRows = void (*)(const MatrixView& w, int tile, const RowsIn& in, float* out,
+                         size_t stride);
+
+template <Layout kLayout, size_t... kIndex>
+RunRows run_rows_of(int rows, std::index_sequence<kIndex...>) {
+  static constexpr RunRows kAll[] = {run_rows<kLayout, static_cast<int>(kIndex) + 1>...};
+  return kAll[rows - 1];
+}
+
+// In as few passes as possible, of as equal widths as possible: each unpacks the tile once.
 template <Layout kLayout>
 void matmul_layout(const MatrixView& w, const Activations& x, int first_row, int n_rows,
                    int first_tile, int last_tile, float* out, size_t stride) {
   for (int tile = first_tile; tile < last_tile; ++tile) {
     float* tile_out = out + tile * kTileRows;
-    int r = 0;
-    const auto run = [&](auto rows) {
-      constexpr int kRows = decltype(rows)::value;
-      for (; n_rows - r >= kRows; r += kRows) {
-        run_rows<kLayout, kRows>(w, tile, {x, first_row + r}, tile_out + r * stride, stride);
-      }
-    };
-    run(Count<8>{});
-    run(Count<4>{});
-    run(Count<2>{});
-    run(Count<1>{});
+    int passes = (n_rows + kMaxPassRows - 1) / kMaxPassRows;
+    for (int r = 0; r < n_rows; --passes) {
+      const int n = (n_rows - r + passes - 1) / passes;
+      const RunRows run = run_rows_of<kLayout>(n, std::make_index_sequence<kMaxPassRows>{});
+      run(w, tile, {x, first_row + r}, tile_out + r * stride, stride);
+      r += n;
+    }
   }
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from maglio.chat import Conversation, OnFull
 from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
-from maglio.draft.cost import COST_CURVES, LLAMA_CPP_COST, CostModel
+from maglio.draft.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.draft.source import DraftSource, TakesReferences
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
@@ -84,7 +84,7 @@ class Model:
         measured = None if key is None else ProfileStore().load(key)
         if measured is not None:
             return measured.curve()
-        return COST_CURVES.get(self.engine.name, LLAMA_CPP_COST)
+        return UNPROBED_NATIVE_COST
 
     @cached_property
     def chat_template(self) -> ChatTemplate:
