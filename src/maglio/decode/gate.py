@@ -6,13 +6,14 @@ committed over what they cost in plain steps.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal, NamedTuple
 
 from maglio.decode.live_cost import LiveCost
 from maglio.decode.params import MAX_TOKEN_ID, check_int, check_real
+from maglio.draft.cost import CostModel
 from maglio.errors import ProbeStepsZeroError, RateWindowTooSmallError, ReprobeAfterZeroError
 
 GateState = Literal["on", "off", "probing"]
@@ -101,6 +102,40 @@ class _Verify(NamedTuple):
     committed: int
 
 
+class _Window:
+    """The latest verify steps and their sums."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.clear()
+
+    def __len__(self) -> int:
+        return len(self._verifies)
+
+    def clear(self) -> None:
+        self._verifies: deque[_Verify] = deque()
+        self._widths: Counter[int] = Counter()
+        self.committed = 0
+        self.drafted = 0
+
+    def add(self, rows: int, committed: int) -> None:
+        if len(self._verifies) == self._size:
+            oldest = self._verifies.popleft()
+            self._count(oldest, -1)
+        latest = _Verify(rows, committed)
+        self._verifies.append(latest)
+        self._count(latest, 1)
+
+    def spent(self, cost: CostModel) -> float:
+        """What the steps would cost now, in plain steps."""
+        return sum(cost.cost(rows) * count for rows, count in self._widths.items() if count)
+
+    def _count(self, verify: _Verify, sign: int) -> None:
+        self._widths[verify.rows] += sign
+        self.committed += sign * verify.committed
+        self.drafted += sign * (verify.rows - 1)
+
+
 class CostGate:
     """Switches drafting off where it loses time, and tries again later.
 
@@ -118,7 +153,7 @@ class CostGate:
     def __init__(self, cost: LiveCost, *, options: GateOptions | None = None) -> None:
         self._cost = cost
         self._options = options or GateOptions()
-        self._window: deque[_Verify] = deque(maxlen=self._options.window)
+        self._window = _Window(self._options.window)
         self._state: GateState = "on"
         self._backoff = self._options.reprobe_after
         self._wait = 0
@@ -148,8 +183,8 @@ class CostGate:
     @property
     def estimated_speedup(self) -> float | None:
         """Tokens committed per plain step's time over the window; ``None`` while it is empty."""
-        spent = self._spent()
-        return self._committed() / spent if spent > 0.0 else None
+        spent = self._window.spent(self._cost)
+        return self._window.committed / spent if spent > 0.0 else None
 
     def budget(self, *, min_draft: int, max_draft: int) -> int:
         """How many draft tokens the next step may verify; 0 asks for a plain step."""
@@ -175,27 +210,29 @@ class CostGate:
             if self._wait == 0:
                 self._begin_probe()
         elif rows > 1:
-            self._window.append(_Verify(rows, committed))
-            self._acceptance = (self._committed() - len(self._window)) / self._drafted()
+            window = self._window
+            window.add(rows, committed)
+            self._acceptance = (window.committed - len(window)) / window.drafted
             if self._state == "probing":
                 self._judge_probe()
             else:
                 self._judge_run()
 
     def _judge_run(self) -> None:
-        options = self._options
-        if len(self._window) < options.min_verifies or self._drafted() < options.min_drafted:
+        options, window = self._options, self._window
+        if len(window) < options.min_verifies or window.drafted < options.min_drafted:
             return
-        lost = options.min_speedup * self._spent() - self._committed()
+        lost = options.min_speedup * window.spent(self._cost) - window.committed
         if lost > 0.0 and lost >= options.patience:
             self._trips += 1
             self._switch_off()
 
     def _judge_probe(self) -> None:
-        options = self._options
-        if len(self._window) < min(options.probe_steps, options.window):
+        options, window = self._options, self._window
+        if len(window) < min(options.probe_steps, options.window):
             return
-        if self._committed() >= (options.min_speedup + options.probe_margin) * self._spent():
+        wanted = options.min_speedup + options.probe_margin
+        if window.committed >= wanted * window.spent(self._cost):
             self._state = "on"
             self._backoff = options.reprobe_after
         else:
@@ -210,12 +247,3 @@ class CostGate:
     def _begin_probe(self) -> None:
         self._state = "probing"
         self._probes += 1
-
-    def _spent(self) -> float:
-        return sum(self._cost.cost(verify.rows) for verify in self._window)
-
-    def _committed(self) -> int:
-        return sum(verify.committed for verify in self._window)
-
-    def _drafted(self) -> int:
-        return sum(verify.rows - 1 for verify in self._window)

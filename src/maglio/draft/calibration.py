@@ -88,11 +88,11 @@ class Calibration:
 
     def hazards(self, forecast: Forecast) -> list[float]:
         """For each token of a draft, the probability that it is accepted if all before it are."""
-        cells = self._cells(forecast)
-        accepted, tried = self._accepted, self._tried
+        accepted, tried, log_odds, shift = self._accepted, self._tried, self._log_odds, self._shift
         return [
-            (accepted[cell] + _PRIOR_WEIGHT * self._prior(cell)) / (tried[cell] + _PRIOR_WEIGHT)
-            for cell in cells
+            (accepted[cell] + _PRIOR_WEIGHT / (1.0 + exp(-log_odds[cell] - shift)))
+            / (tried[cell] + _PRIOR_WEIGHT)
+            for cell in self._cells(forecast)
         ]
 
     def learn(self, forecast: Forecast, committed: Sequence[int]) -> None:
@@ -110,10 +110,10 @@ class Calibration:
 
     @staticmethod
     def _cells(forecast: Forecast) -> list[int]:
-        width, agreed = len(EVIDENCE), forecast.agreed
+        width, last = len(EVIDENCE), len(_CELL_OF) - 1
         return [
-            cell_of(agreed + place) * width + evidence
-            for place, evidence in enumerate(forecast.evidence)
+            _CELL_OF[agreed if agreed < last else last] * width + evidence
+            for agreed, evidence in enumerate(forecast.evidence, forecast.agreed)
         ]
 
     def _count(self, cell: int, accepted: bool) -> None:
