@@ -99,7 +99,7 @@ _ARTICLE = (
 )
 
 BUILT_IN = (
-    Task(group="repetition", text=6 * _REFRAIN),
+    Task(group="repetition", text=12 * _REFRAIN),
     asked("grounded copy", f"Repeat this notice word for word.\n\n{_NOTICE}"),
     asked(
         "code edit",
