@@ -82,8 +82,8 @@ def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cos
 
 
 def test_a_draft_must_gain_the_margin():
-    # At a match of 2, one draft token is accepted with 0.5: 1.5 tokens for 1.44 steps.
-    cost = CostCurve([(1, 1.0), (2, 1.44), (3, 9.0)])
+    # At a match of 2, one draft token is accepted with 0.42: 1.42 tokens for 1.36 steps.
+    cost = CostCurve([(1, 1.0), (2, 1.36), (3, 9.0)])
     for margin, drafted in ((0.05, 0), (0.04, 1)):
         source = index(cost, margin=margin)
         source.observe(DOCUMENT[:2])
@@ -131,11 +131,31 @@ def test_a_source_that_is_always_wrong_stops_drafting():
     source = index(FLAT_COST, conversation=False, recycling=False)
     drafts = []
     for _ in range(60):
-        source.observe(DOCUMENT[:3])
+        for token in DOCUMENT[:3]:
+            source.observe([token])
         drafts.append(source.suggest([], 8))
         source.observe([1])
     assert drafts[0]
     assert not any(drafts[-10:])
+
+
+def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
+    source = index(FREE)
+    calibration = source._references[0].calibration
+    source.observe([DOCUMENT[0]])
+    for token in DOCUMENT[1:20]:
+        source.suggest([], 1)
+        source.observe([token])
+    shift = calibration._shift
+    assert shift > 0
+    source.suggest([], 1)
+    source.observe(DOCUMENT[20:22])  # drafted and accepted, with a bonus token: no prompt
+    assert calibration._shift >= shift
+    shift = calibration._shift
+    counts = calibration._tried.copy()
+    source.observe([1, 2, 3])
+    assert calibration._shift == shift / 2
+    assert calibration._tried == counts
 
 
 def test_only_positions_up_to_the_first_rejection_are_evidence():

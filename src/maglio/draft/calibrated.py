@@ -74,6 +74,11 @@ class CalibratedPolicy:
                 best_length, best_gain = k, gain
         return best_length, best_gain
 
+    def begin_turn(self, members: Sequence[Member]) -> None:
+        """See :class:`~maglio.draft.policy.DraftPolicy`."""
+        for member in members:
+            member.calibration.begin_turn()
+
     def learn(self, committed: Sequence[int]) -> None:
         """Compare what every member would have drafted with what was committed."""
         for calibration, forecast in self._forecasts:

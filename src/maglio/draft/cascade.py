@@ -135,6 +135,9 @@ class SpeculationIndex:
         for member in self._members():
             member.observe(tokens)
         self._remember(tokens)
+        # A step commits a token, and more only if they were drafted: the rest are prompts.
+        if len(tokens) > 1 and self._pending is None:
+            self._policy.begin_turn(self._members())
         self._policy.learn(committed)
         if self._pending is not None:
             member, draft = self._pending

@@ -31,6 +31,10 @@ class DraftPolicy(Protocol):
         """
         ...
 
+    def begin_turn(self, members: Sequence[Member]) -> None:
+        """A prompt was committed: what comes next may be unlike what came before."""
+        ...
+
     def learn(self, committed: Sequence[int]) -> None:
         """The stream went on with ``committed`` after the last choice."""
         ...
@@ -69,6 +73,9 @@ class RecordPolicy:
         if recycling is not None:
             return Choice(recycling, recycling.draft(min(limit, options.max_recycled)))
         return None
+
+    def begin_turn(self, members: Sequence[Member]) -> None:
+        """Fixed rules stay as they are."""
 
     def learn(self, committed: Sequence[int]) -> None:
         """Fixed rules learn nothing."""
