@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "bindings.h"
-#include "frozen_automaton.h"
+#include "draft/frozen_automaton.h"
+#include "draft/index_file.h"
+#include "draft/suffix_automaton.h"
 #include "guarded.h"
-#include "index_file.h"
-#include "suffix_automaton.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

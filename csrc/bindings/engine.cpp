@@ -1,4 +1,4 @@
-#include "engine.h"
+#include "engine/engine.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -7,8 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "gguf.h"
-#include "model_loader.h"
+#include "engine/model_loader.h"
+#include "gguf/gguf.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,4 +1,4 @@
-#include "gguf.h"
+#include "gguf/gguf.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "bindings.h"
-#include "half.h"
-#include "tensor_type.h"
+#include "gguf/half.h"
+#include "gguf/tensor_type.h"
 
 namespace nb = nanobind;
 using maglio::GgufFile;

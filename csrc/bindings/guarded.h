@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "evidence.h"
+#include "draft/evidence.h"
 
 namespace bindings {
 

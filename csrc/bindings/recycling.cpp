@@ -1,4 +1,4 @@
-#include "recycling.h"
+#include "draft/recycling.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-#include "sampler.h"
+#include "sample/sampler.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "bindings.h"
-#include "philox.h"
-#include "topk.h"
+#include "sample/philox.h"
+#include "sample/topk.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

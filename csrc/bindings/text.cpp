@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "bindings.h"
-#include "special_tokens.h"
-#include "spm.h"
+#include "text/special_tokens.h"
+#include "text/spm.h"
 
 namespace nb = nanobind;
 using maglio::Fragment;

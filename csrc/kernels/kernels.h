@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "matrix.h"
+#include "engine/matrix.h"
 
 namespace maglio {
 

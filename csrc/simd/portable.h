@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "half.h"
+#include "gguf/half.h"
 
 namespace maglio {
 namespace {

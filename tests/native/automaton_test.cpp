@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "check.h"
-#include "frozen_automaton.h"
-#include "index_file.h"
-#include "suffix_automaton.h"
+#include "draft/frozen_automaton.h"
+#include "draft/index_file.h"
+#include "draft/suffix_automaton.h"
 
 // Allocations of the live index that still succeed; negative for no limit.
 static long g_reallocs_left = -1;

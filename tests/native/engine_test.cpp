@@ -1,6 +1,6 @@
 // A small model made in memory, run by every set of kernels and by one and two threads, for runs
 // under sanitizers. All of them must give the same bits.
-#include "engine.h"
+#include "engine/engine.h"
 
 #include <cstdio>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check.h"
-#include "half.h"
+#include "gguf/half.h"
 
 namespace {
 

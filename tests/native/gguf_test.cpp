@@ -1,5 +1,5 @@
 // The header parser on hundreds of thousands of damaged files, for runs under sanitizers.
-#include "gguf.h"
+#include "gguf/gguf.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "check.h"
-#include "model_loader.h"
-#include "tensor_type.h"
+#include "engine/model_loader.h"
+#include "gguf/tensor_type.h"
 
 namespace {
 

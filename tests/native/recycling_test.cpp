@@ -1,6 +1,6 @@
 // Random use of the recycling tables against a plain model of them, for runs under sanitizers.
 
-#include "recycling.h"
+#include "draft/recycling.h"
 
 #include <algorithm>
 #include <array>

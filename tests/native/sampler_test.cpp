@@ -1,5 +1,5 @@
 // The sampler and top-k under the sanitizers: random rows of awkward sizes against a full sort.
-#include "sampler.h"
+#include "sample/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "check.h"
-#include "philox.h"
-#include "topk.h"
-#include "weight.h"
+#include "sample/philox.h"
+#include "sample/topk.h"
+#include "sample/weight.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Randomised checks of special-token splitting against a slow twin, for runs under sanitizers.
-#include "special_tokens.h"
+#include "text/special_tokens.h"
 
 #include <cstdio>
 #include <random>

@@ -1,5 +1,5 @@
 // Randomised checks of SentencePiece merging against a slow twin, for runs under sanitizers.
-#include "spm.h"
+#include "text/spm.h"
 
 #include <array>
 #include <cmath>

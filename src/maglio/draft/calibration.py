@@ -4,8 +4,8 @@ A draft token is accepted or not given that all before it were, so what is learn
 probability that one more token is accepted. It depends on how much is known to agree so far, the
 match before the draft plus the draft tokens before this one (a match of 3 whose first 2 draft
 tokens hold is as good as a match of 5), and on the evidence: how often the index has seen that
-context, and how often the token followed (``csrc/evidence.h``). That makes one table per source,
-of agreement by evidence, which learns from every position of every draft.
+context, and how often the token followed (``csrc/draft/evidence.h``). That makes one table per
+source, of agreement by evidence, which learns from every position of every draft.
 
 Three layers, from stiff to soft: a built-in table; a shift of it in log-odds, one number per
 source, which tells repetitive streams from others within a few tokens; and counts per cell.

@@ -1,6 +1,6 @@
 """Drafts from recycled logits: what the model's own rows said would follow a token.
 
-Boundary: checks what goes into the native tables (``csrc/recycling.h``), and nothing else.
+Boundary: checks what goes into the native tables (``csrc/draft/recycling.h``), and nothing else.
 """
 
 from __future__ import annotations

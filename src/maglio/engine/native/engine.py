@@ -1,6 +1,6 @@
 """The native engine and its sessions, behind the seam of :mod:`maglio.engine.base`.
 
-Arguments are checked here; the arithmetic is in the C++ core (``csrc/engine.h``).
+Arguments are checked here; the arithmetic is in the C++ core (``csrc/engine/engine.h``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Model files: a mapped GGUF file and typed access to its metadata.
 
-The header is parsed and validated natively (``csrc/gguf.h``). The file is untrusted: whatever is
-wrong with it ends in one :class:`~maglio.errors.ModelFileError` that names the file.
+The header is parsed and validated natively (``csrc/gguf/gguf.h``). The file is untrusted: whatever
+is wrong with it ends in one :class:`~maglio.errors.ModelFileError` that names the file.
 """
 
 from __future__ import annotations

@@ -1,0 +1,210 @@
+#include "draft/index_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "draft/xxhash64.h"
+
+namespace maglio {
+namespace {
+
+constexpr char kMagic[8] = {'M', 'A', 'G', 'L', 'I', 'O', 'I', 'X'};
+constexpr uint32_t kByteOrder = 0x01020304u;
+constexpr uint32_t kVersion = 2;
+constexpr size_t kMaxFingerprint = 4096;
+
+struct Header {
+  char magic[8];
+  uint32_t byte_order;
+  uint32_t version;
+  uint64_t checksum;  // of everything below, see checksum()
+  uint64_t file_bytes;
+  uint32_t tokens;
+  uint32_t states;
+  uint32_t edges;
+  uint32_t fingerprint_bytes;
+};
+static_assert(sizeof(Header) == 48, "the header is written as it lies in memory");
+
+constexpr size_t kChecked = offsetof(Header, file_bytes);
+
+size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
+
+// The head is what lies between the checksum and the body; its own checksum seeds the body's.
+uint64_t checksum(const void* head, size_t head_bytes, const void* body, size_t body_bytes) {
+  return xxhash64(body, body_bytes, xxhash64(head, head_bytes, 0));
+}
+
+std::string system_reason(const char* action) {
+  return std::string(action) + ": " + std::strerror(errno);
+}
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+class Mapping {
+ public:
+  Mapping(const File& file, size_t bytes) : bytes_(bytes) {
+    data_ = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0);
+  }
+  ~Mapping() {
+    if (valid()) ::munmap(data_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  bool valid() const { return data_ != MAP_FAILED; }
+  const char* data() const { return static_cast<const char*>(data_); }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+bool write_all(const File& file, const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(file.get(), p, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    p += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// Header and padded fingerprint, ready to write.
+std::string make_head(const FrozenAutomaton& index, const std::string& fingerprint) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.byte_order = kByteOrder;
+  header.version = kVersion;
+  header.tokens = static_cast<uint32_t>(index.sizes().tokens);
+  header.states = static_cast<uint32_t>(index.sizes().states);
+  header.edges = static_cast<uint32_t>(index.sizes().edges);
+  header.fingerprint_bytes = static_cast<uint32_t>(fingerprint.size());
+  std::string head(sizeof(Header) + padded(fingerprint.size()), '\0');
+  header.file_bytes = head.size() + index.memory_bytes();
+  std::memcpy(&head[0], &header, sizeof(header));
+  std::memcpy(&head[sizeof(header)], fingerprint.data(), fingerprint.size());
+  header.checksum =
+      checksum(head.data() + kChecked, head.size() - kChecked, index.body(), index.memory_bytes());
+  std::memcpy(&head[0], &header, sizeof(header));
+  return head;
+}
+
+// A rename is only safe on disk once its directory is. Not every file system can do that.
+void sync_directory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const File file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (file.get() >= 0) ::fsync(file.get());
+}
+
+// What is wrong with the fixed fields, or an empty string.
+std::string check_header(const Header& header, uint64_t actual_bytes) {
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return "not a Maglio index file";
+  if (header.byte_order != kByteOrder) return "written on a machine with another byte order";
+  if (header.version != kVersion) {
+    return "has format version " + std::to_string(header.version) + ", this Maglio reads " +
+           std::to_string(kVersion) + "; build the index again";
+  }
+  if (header.file_bytes != actual_bytes) {
+    return "truncated or overlong: the header says " + std::to_string(header.file_bytes) +
+           " bytes, the file has " + std::to_string(actual_bytes);
+  }
+  if (header.fingerprint_bytes > kMaxFingerprint) return "damaged: the fingerprint is too long";
+  constexpr uint32_t kMaxCount = static_cast<uint32_t>(std::numeric_limits<int32_t>::max());
+  if (header.tokens > kMaxCount || header.states > kMaxCount || header.edges > kMaxCount) {
+    return "damaged: a section size is impossible";
+  }
+  return "";
+}
+
+}  // namespace
+
+void save_index(const FrozenAutomaton& index, const std::string& path,
+                const std::string& fingerprint) {
+  if (fingerprint.size() > kMaxFingerprint) {
+    throw IndexFileError(
+        path, "the fingerprint has more than " + std::to_string(kMaxFingerprint) + " bytes");
+  }
+  static std::atomic<unsigned> counter{0};
+  const std::string temporary =
+      path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  const std::string head = make_head(index, fingerprint);
+  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0) throw IndexFileError(path, system_reason("cannot be written"));
+  if (!write_all(file, head.data(), head.size()) ||
+      !write_all(file, index.body(), index.memory_bytes()) || ::fsync(file.get()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string reason = system_reason("cannot be written");
+    ::unlink(temporary.c_str());
+    throw IndexFileError(path, reason);
+  }
+  sync_directory(path);
+}
+
+OpenedIndex open_index(const std::string& path, const std::string* expected) {
+  const auto refuse_if = [&path](const std::string& reason) {
+    if (!reason.empty()) throw IndexFileError(path, reason);
+  };
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+    refuse_if(system_reason("cannot be opened"));
+  }
+  if (!S_ISREG(status.st_mode)) refuse_if("not a regular file");
+  const size_t bytes = static_cast<size_t>(status.st_size);
+  if (bytes < sizeof(Header)) refuse_if("too short to be a Maglio index file");
+
+  const auto mapping = std::make_shared<const Mapping>(file, bytes);
+  if (!mapping->valid()) refuse_if(system_reason("cannot be mapped"));
+  Header header;
+  std::memcpy(&header, mapping->data(), sizeof(header));
+  refuse_if(check_header(header, bytes));
+  const FrozenAutomaton::Sizes sizes{static_cast<int32_t>(header.tokens),
+                                     static_cast<int32_t>(header.states),
+                                     static_cast<int32_t>(header.edges)};
+  const std::string problem = sizes.check();
+  if (!problem.empty()) refuse_if("damaged: " + problem);
+  const size_t head_bytes = sizeof(Header) + padded(header.fingerprint_bytes);
+  const size_t body_bytes = sizes.body_words() * sizeof(int32_t);
+  if (head_bytes + body_bytes != bytes) refuse_if("damaged: the sections do not fill the file");
+  const char* body = mapping->data() + head_bytes;
+  if (checksum(mapping->data() + kChecked, head_bytes - kChecked, body, body_bytes) !=
+      header.checksum) {
+    refuse_if("damaged: the checksum differs");
+  }
+
+  OpenedIndex opened;
+  opened.fingerprint.assign(mapping->data() + sizeof(Header), header.fingerprint_bytes);
+  if (expected != nullptr && *expected != opened.fingerprint) {
+    refuse_if("made with the tokenizer '" + opened.fingerprint + "', not '" + *expected +
+              "'; build the index again");
+  }
+  opened.index = std::make_shared<const FrozenAutomaton>(
+      sizes, reinterpret_cast<const int32_t*>(body), mapping);
+  const std::string damage = opened.index->check();
+  if (!damage.empty()) refuse_if("damaged: " + damage);
+  return opened;
+}
+
+}  // namespace maglio

@@ -1,0 +1,42 @@
+// A frozen automaton in a file: written once, mapped back without a rebuild.
+//
+// The file is a header, the fingerprint (UTF-8, zero-padded to 8 bytes), and the body of
+// frozen_automaton.h, in the byte order of the machine that wrote it. Opening checks everything a
+// reader relies on, so a damaged or hostile file is refused and never read out of bounds. The pages
+// stay the file's: replace an index file (save_index does, by renaming) rather than write into it.
+#ifndef MAGLIO_INDEX_FILE_H_
+#define MAGLIO_INDEX_FILE_H_
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "draft/frozen_automaton.h"
+
+namespace maglio {
+
+// what() names the file and the reason.
+class IndexFileError : public std::runtime_error {
+ public:
+  IndexFileError(const std::string& path, const std::string& reason)
+      : std::runtime_error("index file '" + path + "': " + reason) {}
+};
+
+// Writes a temporary file beside `path`, syncs it, and renames it over `path`: a crash leaves the
+// old file or the new one. `fingerprint` names the tokenizer that made the ids (at most 4096
+// bytes). Throws IndexFileError.
+void save_index(const FrozenAutomaton& index, const std::string& path,
+                const std::string& fingerprint);
+
+struct OpenedIndex {
+  std::shared_ptr<const FrozenAutomaton> index;
+  std::string fingerprint;
+};
+
+// Maps and verifies the file. Throws IndexFileError when it cannot be read, is not a valid index,
+// or, with `expected`, has another fingerprint.
+OpenedIndex open_index(const std::string& path, const std::string* expected);
+
+}  // namespace maglio
+
+#endif  // MAGLIO_INDEX_FILE_H_
