@@ -233,8 +233,8 @@ def test_the_command_line_passes_references_on(model, folder, monkeypatch):
 
 
 def test_an_index_is_built_on_the_command_line(folder, monkeypatch):
-    monkeypatch.setattr("maglio.cli.index.ModelFile", lambda _: type("File", (), {"metadata": {}}))
-    monkeypatch.setattr("maglio.cli.index.from_metadata", lambda _: LETTERS)
+    monkeypatch.setattr("maglio.cli.index.ModelFile", lambda path: path)
+    monkeypatch.setattr("maglio.cli.index.read_tokenizer", lambda _: LETTERS)
     output = folder / "docs.maglio"
     args = ["index", "build", str(folder), str(folder / "b.txt"), "-m", "m", "-o", str(output)]
     result = CliRunner().invoke(app, args, catch_exceptions=False)
