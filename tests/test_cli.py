@@ -162,3 +162,12 @@ def test_tokenize_prints_one_id_per_line(tmp_path):
     assert lines
     assert all(line.isdigit() for line in lines)
     assert maglio("tokenize", "-", stdin=file.read_bytes()).stdout.split() == lines
+
+
+@pytest.mark.parametrize("variables", ["[1]", "{", "1"])
+def test_template_variables_are_a_json_object(variables):
+    for command in (["chat"], ["tokenize", "--chat", "-"]):
+        run = maglio(*command, "--chat-template-kwargs", variables, stdin=b"hello")
+        assert run.returncode == 1
+        assert run.stderr.count(b"\n") == 1
+        assert b"--chat-template-kwargs" in run.stderr

@@ -7,10 +7,10 @@ how messages are written the chat template's.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from maglio import saved_chat
 from maglio.decode import GenerationStats, SamplingParams, total
@@ -58,6 +58,8 @@ class Conversation:
         stop: Sequence[str],
         on_prefill: Callable[[int, int], None] | None,
         warm: WarmIndex | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        template_variables: Mapping[str, Any] | None,
     ) -> None:
         if on_full not in ("stop", "drop"):
             raise InvalidArgumentError(f"on_full is {on_full!r}; it can be stop or drop")
@@ -69,7 +71,9 @@ class Conversation:
             self.stop += (FALLBACK_END,)  # for this model the format is plain text
         self.on_prefill = on_prefill
         self._model = model
-        self._encoder = PromptEncoder(model.chat_template, model.tokenizer)
+        self._encoder = PromptEncoder(
+            model.chat_template, model.tokenizer, tools=tools, variables=template_variables
+        )
         self._history = History(system)
         self._rendered = Rendered()
         self._spent: list[GenerationStats] = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from maglio.chat import Conversation, OnFull
 from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
@@ -185,6 +186,8 @@ class Model:
         stop: Sequence[str] = (),
         on_prefill: Callable[[int, int], None] | None = None,
         warm: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template_variables: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Start a conversation.
 
@@ -202,6 +205,9 @@ class Model:
             on_prefill: called with (tokens done, tokens in all) while a message is read.
             warm: keep the token ids of answers on this machine, in :attr:`warm_index`, and draft
                 from those of earlier conversations.
+            tools: descriptions of the tools that the model may call, for the chat template.
+            template_variables: more of what the template reads, such as
+                ``{"enable_thinking": False}``.
 
         Raises:
             InvalidArgumentError: an argument can never work.
@@ -220,6 +226,8 @@ class Model:
             stop=_texts(stop),
             on_prefill=on_prefill,
             warm=self.warm_index if warm else None,
+            tools=tools,
+            template_variables=template_variables,
         )
 
     @property

@@ -11,8 +11,9 @@ text from there on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from maglio.errors import ContextFullError
 from maglio.history import History
@@ -51,11 +52,22 @@ class PromptEncoder:
     Args:
         template: the model's chat template.
         tokenizer: the model's.
+        tools: descriptions of the tools that the model may call, for the template.
+        variables: more of what the template reads.
     """
 
-    def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        template: ChatTemplate,
+        tokenizer: Tokenizer,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
         self._template = template
         self._tokenizer = tokenizer
+        self._tools = tools
+        self._variables = variables
 
     def prompt(self, messages: Sequence[Message], known: Rendered) -> Rendered:
         """Render ``messages`` up to the beginning of an answer, using what holds of ``known``.
@@ -63,7 +75,7 @@ class PromptEncoder:
         Raises:
             ChatTemplateError: the template does not take these messages.
         """
-        text = self._template.render(messages)
+        text = self._template.render(messages, tools=self._tools, variables=self._variables)
         n_cuts = len(known.cuts)
         while n_cuts and not self._continues(known.text[: known.cuts[n_cuts - 1][0]], text):
             n_cuts -= 1

@@ -316,3 +316,23 @@ def test_a_model_without_chatml_tokens_still_ends_its_turns(folder):
     del vocabulary["<|im_end|>"]
     model.tokenizer.__dict__["control_tokens"] = vocabulary
     assert model.chat().stop == ("<|im_end|>",)
+
+
+def test_the_template_gets_tools_and_variables_with_every_turn(folder):
+    template = (
+        "{% for tool in tools or [] %}[{{ tool.name }}]{% endfor %}{{ mood }}"
+        "{% for message in messages %}<|im_start|>{{ message.content }}<|im_end|>{% endfor %}"
+    )
+    model = chat_model(folder, template=template)
+    chat = model.chat(
+        max_tokens=4,
+        sampling=maglio.SamplingParams(logit_bias={STOP: -99.0}),
+        tools=[{"name": "lamp"}],
+        template_variables={"mood": "<|im_end|>"},
+    )
+    for message in ("a", "b"):
+        chat.send(message).result()
+    said = model.tokenizer.decode(list(chat.tokens), show_control=True)
+    assert said.startswith("[lamp]<|im_end|><|im_start|>a<|im_end|>")
+    # Two messages and an answer end with it; what a variable spells is text.
+    assert chat.tokens.count(STOP) == 3

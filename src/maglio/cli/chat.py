@@ -20,9 +20,11 @@ from maglio.cli.options import (
     RepeatPenaltyOption,
     SeedOption,
     TemperatureOption,
+    TemplateVariablesOption,
     ThreadsOption,
     TopKOption,
     TopPOption,
+    template_variables,
 )
 from maglio.cli.repl import Repl
 from maglio.cli.terminal import PrefillProgress, wants_color
@@ -52,6 +54,7 @@ def chat(
         Literal["stop", "drop"],
         typer.Option("--on-full", help="When the context is full: stop, or drop oldest turns."),
     ] = "stop",
+    variables: TemplateVariablesOption = None,
     conversation: Annotated[
         Path | None,
         typer.Option(
@@ -138,6 +141,7 @@ def chat(
         stop=stop or (),
         on_prefill=PrefillProgress(),
         warm=warm,
+        template_variables=template_variables(variables),
     )
     if conversation is not None and conversation.exists():
         talk.load(conversation)

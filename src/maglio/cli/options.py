@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from maglio.cli.terminal import Color
+from maglio.errors import InvalidArgumentError
 
 # Headings of the help page.
 SAMPLING = "Sampling"
@@ -33,6 +35,14 @@ ThreadsOption = Annotated[
         "--threads", "-t", help="Threads. Default: physical cores.", min=1, show_default=False
     ),
 ]
+TemplateVariablesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--chat-template-kwargs",
+        help="A JSON object of what the chat template reads: '{\"enable_thinking\": false}'.",
+        show_default=False,
+    ),
+]
 TemperatureOption = Annotated[
     float,
     typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=SAMPLING),
@@ -50,3 +60,21 @@ ColorOption = Annotated[
     Color,
     typer.Option("--color", help="Colour tokens by source.", rich_help_panel=OUTPUT),
 ]
+
+
+def template_variables(option: str | None) -> dict[str, Any]:
+    """What ``--chat-template-kwargs`` holds.
+
+    Raises:
+        InvalidArgumentError: it is no JSON object.
+    """
+    try:
+        variables = json.loads(option or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"--chat-template-kwargs is no JSON: {error}") from error
+    if not isinstance(variables, dict):
+        raise InvalidArgumentError(
+            f"--chat-template-kwargs is {option}; it must be a JSON object such as "
+            '{"enable_thinking": false}'
+        )
+    return variables

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from maglio.cli.llama_vocabulary import llama_ids
-from maglio.cli.options import ModelOption
+from maglio.cli.options import ModelOption, TemplateVariablesOption, template_variables
 from maglio.default_model import default_model_path
 from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
@@ -44,6 +44,7 @@ def tokenize(
             "Shows the prompt on stderr, and ids with their text.",
         ),
     ] = False,
+    variables: TemplateVariablesOption = None,
     against: Annotated[
         Literal["llama.cpp"] | None,
         typer.Option("--against", help="Compare with this tokenizer.", show_default=False),
@@ -56,7 +57,7 @@ def tokenize(
     data = _read(file)
     if chat:
         template = ChatTemplate(read_chat_template(model_file), tokenizer)
-        rendered = template.render(_messages(data))
+        rendered = template.render(_messages(data), variables=template_variables(variables))
         ids = template.encode(rendered)
         text = template.unmark(rendered)
         print(text, file=sys.stderr)
