@@ -46,7 +46,7 @@ def edits(path: Path, limit: int, *, base: bool) -> Iterator[Task]:
     for dialogue in list(read_dialogues(path))[:limit]:
         question, code = dialogue.prompt[-1].text, dialogue.material
         if base:
-            instruction = question[: -len(code)].strip()
+            instruction = question.removesuffix(code).strip()
             text = f"# Before\n{code}\n\n# After: {instruction}\n"
             yield Task(group="edit", text=text, reference=code)
         else:
@@ -103,7 +103,7 @@ def main() -> None:
             task,
             max_tokens=given.max_tokens,
             rounds=given.rounds,
-            speculation=maglio.Speculation(history=False),
+            speculation=maglio.Speculation(),
         )
         for task in tasks
     ]

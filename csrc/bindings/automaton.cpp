@@ -25,7 +25,6 @@ namespace {
 using bindings::draft;
 using bindings::getter;
 using bindings::Guarded;
-using bindings::weighed_draft;
 using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Files may hold, and paths may be, anything: what is not UTF-8 is shown as replacement characters.
@@ -37,6 +36,45 @@ nb::object text(const std::string& s) {
 
 using Live = Guarded<SuffixAutomaton>;
 using Cursor = Guarded<FrozenCursor>;
+
+using WeighedDraft = nb::typed<nb::tuple, nb::typed<nb::list, int>, nb::bytes>;
+
+WeighedDraft weighed(const std::vector<int32_t>& tokens,
+                     const std::vector<maglio::Evidence>& evidence, size_t count) {
+  nb::typed<nb::list, int> out;
+  for (size_t i = 0; i < count; ++i) out.append(tokens[i]);
+  return nb::make_tuple(out, nb::bytes(evidence.data(), count));
+}
+
+// Counting a whole prompt takes a while; a step's few tokens are not worth giving up the GIL.
+constexpr int32_t kQuick = 64;
+
+WeighedDraft weighed_live_draft(Live& self, size_t limit) {
+  std::vector<int32_t> tokens(limit);
+  std::vector<maglio::Evidence> evidence(limit);
+  const auto work = [&](SuffixAutomaton& index) {
+    return index.draft(limit, tokens.data(), evidence.data());
+  };
+  const bool quick =
+      self.read([](const SuffixAutomaton& index) { return index.uncounted_tokens() <= kQuick; });
+  size_t count = 0;
+  if (quick) {
+    const std::lock_guard<std::mutex> lock(self.mutex);
+    count = work(self.value);
+  } else {
+    count = self.release_gil(work);
+  }
+  return weighed(tokens, evidence, count);
+}
+
+WeighedDraft weighed_cursor_draft(const Cursor& self, size_t limit) {
+  std::vector<int32_t> tokens(limit);
+  std::vector<maglio::Evidence> evidence(limit);
+  const size_t count = self.read([&](const FrozenCursor& cursor) {
+    return cursor.draft(limit, tokens.data(), evidence.data());
+  });
+  return weighed(tokens, evidence, count);
+}
 
 // Immutable, so it needs no lock.
 struct Frozen {
@@ -93,7 +131,7 @@ void bind_live(nb::module_& m) {
                    "Tokens in the longest suffix that also occurs earlier.")
       .def("draft", &draft<SuffixAutomaton>, "limit"_a,
            "At most ``limit`` tokens that followed the latest earlier occurrence.")
-      .def("weighed_draft", &weighed_draft<SuffixAutomaton>, "limit"_a,
+      .def("weighed_draft", &weighed_live_draft, "limit"_a,
            "The same, and the evidence for each token as bytes, see ``evidence.h``.")
       .def(
           "freeze",
@@ -162,7 +200,7 @@ void bind_frozen(nb::module_& m) {
                    "Tokens in the longest suffix that the document continues.")
       .def("draft", &draft<FrozenCursor>, "limit"_a,
            "At most ``limit`` tokens that follow the match in the document.")
-      .def("weighed_draft", &weighed_draft<FrozenCursor>, "limit"_a,
+      .def("weighed_draft", &weighed_cursor_draft, "limit"_a,
            "The same, and the evidence for each token as bytes, see ``evidence.h``.");
 }
 

@@ -7,8 +7,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "draft/evidence.h"
-
 namespace bindings {
 
 // Bulk work runs without the GIL, so another Python thread may come in meanwhile: it waits here.
@@ -54,19 +52,6 @@ nanobind::typed<nanobind::list, int> draft(const Guarded<T>& self, size_t limit)
   nanobind::typed<nanobind::list, int> out;
   for (const int32_t token : tokens) out.append(token);
   return out;
-}
-
-// The same with the evidence for each token, a byte each.
-template <typename T>
-nanobind::typed<nanobind::tuple, nanobind::typed<nanobind::list, int>, nanobind::bytes>
-weighed_draft(Guarded<T>& self, size_t limit) {
-  std::vector<int32_t> tokens(limit);
-  std::vector<maglio::Evidence> evidence(limit);
-  const size_t count = self.release_gil(
-      [&](T& value) { return value.draft(limit, tokens.data(), evidence.data()); });
-  nanobind::typed<nanobind::list, int> out;
-  for (size_t i = 0; i < count; ++i) out.append(tokens[i]);
-  return nanobind::make_tuple(out, nanobind::bytes(evidence.data(), count));
 }
 
 }  // namespace bindings

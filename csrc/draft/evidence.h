@@ -18,7 +18,6 @@ enum Evidence : uint8_t {
   kSometimes,  // in more than 4 of 10
   kSeldom,
 };
-constexpr int kEvidenceClasses = 6;
 
 inline Evidence weigh(int64_t followed, int64_t contexts) {
   if (contexts <= 1) return kOnce;

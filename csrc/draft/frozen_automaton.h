@@ -11,6 +11,9 @@
 // the one whose own continuation lies latest in the document), then likewise token by token. One
 // position per state is enough, since each step of that walk agrees with the next.
 //
+// Evidence counts occurrences in the document; one at its very end is a context that nothing
+// followed.
+//
 // Nothing changes after construction, so any number of cursors and threads may read.
 #ifndef MAGLIO_FROZEN_AUTOMATON_H_
 #define MAGLIO_FROZEN_AUTOMATON_H_

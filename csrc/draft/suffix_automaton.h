@@ -87,6 +87,8 @@ class SuffixAutomaton {
   int64_t total_tokens() const { return total_; }  // ever appended
   int32_t indexed_tokens() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t token_cap() const { return token_cap_; }
+  // Tokens that the next weighed draft counts first.
+  int32_t uncounted_tokens() const { return poisoned_ ? 0 : indexed_tokens() - counted_; }
   size_t state_count() const { return states_.size(); }
   size_t transition_count() const { return transitions_; }
   size_t memory_bytes() const;

@@ -173,12 +173,12 @@ class Conversation:
     @speculation.setter
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
-        before, self._speculation = self._speculation, speculation
-        try:
-            self._begin(self.sampling, position=self.position, stream=self._decoder.tokens)
-        except MaglioError:
-            self._speculation = before
-            raise
+        self._begin(
+            self.sampling,
+            position=self.position,
+            stream=self._decoder.tokens,
+            speculation=speculation,
+        )
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -359,20 +359,30 @@ class Conversation:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _begin(self, params: SamplingParams, *, position: int, stream: Sequence[int]) -> None:
-        """Make the decoder; its session may hold a beginning of ``stream``."""
-        source, options, gate = self._model.drafter.begin(
-            self._speculation, params, joins_past=False
-        )
+    def _begin(
+        self,
+        params: SamplingParams,
+        *,
+        position: int,
+        stream: Sequence[int],
+        speculation: bool | Speculation | None = None,
+    ) -> None:
+        """Make the decoder; its session may hold a beginning of ``stream``.
+
+        Whatever cannot be made leaves everything as it was.
+        """
+        how = self._speculation if speculation is None else speculation
+        source, options, gate = self._model.drafter.begin(how, params, joins_past=False)
         turn_gate = None if source is None else TurnGate(source)
         if turn_gate is not None:
             self._tell_references(turn_gate)
-        self._gate = turn_gate
-        self._sampler = Sampler(params, self._model.engine.n_vocab)
-        self._sampler.seek(position)
-        self._decoder = SpeculativeDecoder(
-            self._session, self._sampler, self._gate, options=options, gate=gate, tokens=stream
+        sampler = Sampler(params, self._model.engine.n_vocab)
+        sampler.seek(position)
+        decoder = SpeculativeDecoder(
+            self._session, sampler, turn_gate, options=options, gate=gate, tokens=stream
         )
+        self._speculation, self._sampler, self._gate = how, sampler, turn_gate
+        self._decoder = decoder
 
     def _tell_references(self, source: TurnGate) -> None:
         if self._past is not None:

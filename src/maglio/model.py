@@ -10,8 +10,9 @@ from typing import Any
 from maglio.chat import Conversation, OnFull
 from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
+from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import UNPROBED_NATIVE_COST, CostModel
-from maglio.draft.source import DraftSource, TakesReferences
+from maglio.draft.source import DraftSource
 from maglio.engine.native import ModelFile, NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
@@ -241,10 +242,10 @@ class Model:
         documents = [references] if isinstance(references, str) else references
         if len(documents) == 0:
             return
-        if not isinstance(source, TakesReferences):
+        if not isinstance(source, SpeculationIndex):
             raise InvalidArgumentError(
-                f"{type(source).__name__}, the draft source, takes no references; give either "
-                "references or a source of your own"
+                "references are drafted from by the built-in source; give either references or a "
+                "source of your own"
             )
         for document in documents:
             source.add_reference(index_reference(document, self.tokenizer))

@@ -74,6 +74,16 @@ class Speculation:
     def __post_init__(self) -> None:
         if not isinstance(self.gate, (bool, GateOptions)):
             raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
+        if self.recycling not in (None, True, False):
+            raise InvalidArgumentError(
+                f"recycling is {self.recycling!r}, must be True, False or None"
+            )
+        if self.history not in (True, False):
+            raise InvalidArgumentError(f"history is {self.history!r}, must be True or False")
+        if self.history and self.policy != "calibrated":
+            raise InvalidArgumentError(
+                f"history needs the calibrated policy, and policy is {self.policy!r}"
+            )
         self._decode_options()
         self._index_options(NATIVE_COST)
 
@@ -148,11 +158,15 @@ class Drafter:
                 f"speculation must be True, False or a Speculation, not {speculation!r}"
             )
         cost = LiveCost(self._cost() if how.cost is None else how.cost)
-        joins = joins_past and how.history and how.policy == "calibrated"
-        source = how.source or SpeculationIndex(
-            self._n_vocab,
-            options=how._index_options(cost),
-            past=self._past if joins else None,
-            calibrations=self._learnt[sampling.temperature <= 0.0] if joins else None,
+        joins = joins_past and how.history
+        source = (
+            how.source
+            if how.source is not None
+            else SpeculationIndex(
+                self._n_vocab,
+                options=how._index_options(cost),
+                past=self._past if joins else None,
+                calibrations=self._learnt[sampling.temperature <= 0.0] if joins else None,
+            )
         )
         return Drafting(source, how._decode_options(), how._gate(cost))

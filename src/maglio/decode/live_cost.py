@@ -30,13 +30,12 @@ class LiveCost:
     Without timings (:meth:`learn` is never called) the table alone applies.
 
     Args:
-        table: costs by rows; the shape. Its answers must not change.
+        table: costs by rows; the shape.
     """
 
     def __init__(self, table: CostModel) -> None:
         self._table = table
         self._multiplier = 1.0
-        self._costs: list[float] = []  # by rows, as far as they were asked for; priced as of now
         self._plain: deque[float] = deque(maxlen=3)
         self._samples: deque[float] = deque((1.0, 1.0), maxlen=3)  # as if the table had held twice
         self._since_plain = 0
@@ -58,13 +57,9 @@ class LiveCost:
 
     def cost(self, rows: int) -> float:
         """Cost of a forward of ``rows`` rows in plain steps, never under 1."""
-        costs = self._costs
-        if rows >= len(costs):
-            costs += (self._priced(n) for n in range(len(costs), rows + 1))
-        return costs[rows]
-
-    def _priced(self, rows: int) -> float:
-        return 1.0 if rows <= 1 else max(1.0, self._multiplier * self._table.cost(rows))
+        if rows == 1:
+            return 1.0
+        return max(1.0, self._multiplier * self._table.cost(rows))
 
     def learn(self, rows: int, seconds: float) -> None:
         """A forward of ``rows`` rows took ``seconds``."""
@@ -81,4 +76,3 @@ class LiveCost:
             ratio = seconds / plain / self._table.cost(rows)
             self._samples.append(min(max(ratio, low), high))
             self._multiplier += ALPHA * (median(self._samples) - self._multiplier)
-            self._costs = []

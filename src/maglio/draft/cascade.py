@@ -136,7 +136,8 @@ class SpeculationIndex:
             member.observe(tokens)
         self._remember(tokens)
         # A step commits a token, and more only if they were drafted: the rest are prompts.
-        if len(tokens) > 1 and self._pending is None:
+        drafted = 0 if self._pending is None else len(self._pending.draft)
+        if len(tokens) > 1 + drafted:
             self._policy.begin_turn(self._members())
         self._policy.learn(committed)
         if self._pending is not None:

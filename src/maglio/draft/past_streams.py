@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ _STALE_SHARE = 8
 
 
 class PastStreams:
-    """The latest streams of a model.
+    """The latest streams of a model, which may run in several threads.
 
     Args:
         token_cap: tokens kept in reach, at least 1; the oldest streams are forgotten first.
@@ -38,8 +39,8 @@ class PastStreams:
             raise InvalidArgumentError(f"token_cap is {token_cap}, must be at least 1")
         self._token_cap = token_cap
         self._streams: deque[array[int]] = deque()
-        self._forgotten = 0  # tokens
-        self._indexed = 0  # tokens, those forgotten since included
+        self._indexed = 0  # tokens when the index was built
+        self._lock = Lock()
         self._index: FrozenAutomaton | None = None
 
     def index(self) -> FrozenAutomaton | None:
@@ -48,19 +49,25 @@ class PastStreams:
         It may lack the latest tokens, up to an eighth of what it holds: building it takes time in
         proportion to the whole.
         """
-        self._forget()
-        total = self._forgotten + sum(map(len, self._streams))
-        held = 0 if self._index is None else len(self._index)
-        if _STALE_SHARE * (total - self._indexed) > held:
-            self._indexed = total
-            # Copied in one piece while no other thread can append.
-            streams = [np.frombuffer(s.tobytes(), dtype=np.int32) for s in self._streams]
-            self._index = _frozen(np.concatenate(streams)[-self._token_cap :])
-        return self._index
+        with self._lock:
+            self._forget()
+            total = sum(map(len, self._streams))
+            # Streams lose their beginning when they are long, so a total can fall.
+            if total < self._indexed or _STALE_SHARE * (total - self._indexed) > self._held:
+                self._indexed = total
+                # Copied in one piece each, while no other thread can append.
+                streams = [np.frombuffer(s.tobytes(), dtype=np.int32) for s in self._streams]
+                self._index = _frozen(np.concatenate(streams)[-self._token_cap :])
+            return self._index
 
     def follow(self, stream: array[int]) -> None:
         """Remember a stream; what is appended to it later is remembered too."""
-        self._streams.append(stream)
+        with self._lock:
+            self._streams.append(stream)
+
+    @property
+    def _held(self) -> int:
+        return 0 if self._index is None else len(self._index)
 
     def _forget(self) -> None:
         """Drop the oldest streams that are not in reach."""
@@ -68,7 +75,7 @@ class PastStreams:
         while self._streams and kept - len(self._streams[0]) >= self._token_cap:
             gone = len(self._streams.popleft())
             kept -= gone
-            self._forgotten += gone
+            self._indexed -= gone
 
 
 def _frozen(tokens: npt.NDArray[np.int32]) -> FrozenAutomaton | None:
