@@ -120,20 +120,23 @@ void sync_directory(const std::string& path) {
 
 // What is wrong with the fixed fields, or an empty string.
 std::string check_header(const Header& header, uint64_t actual_bytes) {
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return "not a Maglio index file";
-  if (header.byte_order != kByteOrder) return "written on a machine with another byte order";
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
+    return "not a Maglio index file; build the index again";
+  if (header.byte_order != kByteOrder)
+    return "written on a machine with another byte order; build the index again";
   if (header.version != kVersion) {
     return "has format version " + std::to_string(header.version) + ", this Maglio reads " +
            std::to_string(kVersion) + "; build the index again";
   }
   if (header.file_bytes != actual_bytes) {
     return "truncated or overlong: the header says " + std::to_string(header.file_bytes) +
-           " bytes, the file has " + std::to_string(actual_bytes);
+           " bytes, the file has " + std::to_string(actual_bytes) + "; build the index again";
   }
-  if (header.fingerprint_bytes > kMaxFingerprint) return "damaged: the fingerprint is too long";
+  if (header.fingerprint_bytes > kMaxFingerprint)
+    return "damaged: the fingerprint is too long; build the index again";
   constexpr uint32_t kMaxCount = static_cast<uint32_t>(std::numeric_limits<int32_t>::max());
   if (header.tokens > kMaxCount || header.states > kMaxCount || header.edges > kMaxCount) {
-    return "damaged: a section size is impossible";
+    return "damaged: a section size is impossible; build the index again";
   }
   return "";
 }
@@ -173,7 +176,8 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   }
   if (!S_ISREG(status.st_mode)) refuse_if("not a regular file");
   const size_t bytes = static_cast<size_t>(status.st_size);
-  if (bytes < sizeof(Header)) refuse_if("too short to be a Maglio index file");
+  if (bytes < sizeof(Header))
+    refuse_if("too short to be a Maglio index file; build the index again");
 
   const auto mapping = std::make_shared<const Mapping>(file, bytes);
   if (!mapping->valid()) refuse_if(system_reason("cannot be mapped"));
@@ -184,14 +188,15 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
                                      static_cast<int32_t>(header.states),
                                      static_cast<int32_t>(header.edges)};
   const std::string problem = sizes.check();
-  if (!problem.empty()) refuse_if("damaged: " + problem);
+  if (!problem.empty()) refuse_if("damaged: " + problem + "; build the index again");
   const size_t head_bytes = sizeof(Header) + padded(header.fingerprint_bytes);
   const size_t body_bytes = sizes.body_words() * sizeof(int32_t);
-  if (head_bytes + body_bytes != bytes) refuse_if("damaged: the sections do not fill the file");
+  if (head_bytes + body_bytes != bytes)
+    refuse_if("damaged: the sections do not fill the file; build the index again");
   const char* body = mapping->data() + head_bytes;
   if (checksum(mapping->data() + kChecked, head_bytes - kChecked, body, body_bytes) !=
       header.checksum) {
-    refuse_if("damaged: the checksum differs");
+    refuse_if("damaged: the checksum differs; build the index again");
   }
 
   OpenedIndex opened;
@@ -203,7 +208,7 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   opened.index = std::make_shared<const FrozenAutomaton>(
       sizes, reinterpret_cast<const int32_t*>(body), mapping);
   const std::string damage = opened.index->check();
-  if (!damage.empty()) refuse_if("damaged: " + damage);
+  if (!damage.empty()) refuse_if("damaged: " + damage + "; build the index again");
   return opened;
 }
 

@@ -1,4 +1,4 @@
-// A block of memory for weights and caches: zeroed, aligned, and on huge pages where there are any.
+// A block of memory for weights and caches: zeroed, aligned, committed page by page when touched.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,26 @@ struct Unmap {
   void operator()(uint8_t* p) const { munmap(p, bytes); }
 };
 
+enum class Pages {
+  kHuge,   // where there are any: for what is read from end to end, such as weights
+  kSmall,  // for what may stay mostly unused, such as a cache: touching one byte of a huge page
+           // zeroes two megabytes
+};
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
 
-  explicit AlignedBuffer(size_t bytes) : bytes_(bytes) {
+  AlignedBuffer(size_t bytes, Pages pages) : bytes_(bytes) {
     if (bytes == 0) return;
     // Pages come zeroed and are only committed when they are touched, which lets a cache be as
-    // long as the context without costing memory before it is used.
+    // long as the context without costing memory or time before it is used.
     void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    madvise(p, bytes, MADV_HUGEPAGE);
+    madvise(p, bytes, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#else
+    (void)pages;
 #endif
     data_.reset(static_cast<uint8_t*>(p));
     data_.get_deleter().bytes = bytes;

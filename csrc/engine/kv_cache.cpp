@@ -18,8 +18,8 @@ KvCache::KvCache(const ModelSpec& spec, int n_ctx)
       head_dim_(spec.head_dim),
       n_ctx_(n_ctx),
       head_size_(padded_positions(n_ctx) * static_cast<size_t>(spec.head_dim)),
-      keys_(bytes_needed(spec, n_ctx) / 2),
-      values_(bytes_needed(spec, n_ctx) / 2) {}
+      keys_(bytes_needed(spec, n_ctx) / 2, Pages::kSmall),
+      values_(bytes_needed(spec, n_ctx) / 2, Pages::kSmall) {}
 
 size_t KvCache::bytes_needed(const ModelSpec& spec, int n_ctx) {
   return 2 * sizeof(uint16_t) * padded_positions(n_ctx) * static_cast<size_t>(spec.head_dim) *

@@ -157,7 +157,7 @@ Matrix::Matrix(TensorType type, int rows, int cols)
       info_(layout_of(type)),
       rows_(rows),
       cols_(cols),
-      buffer_(packed_bytes(type, rows, cols)) {}
+      buffer_(packed_bytes(type, rows, cols), Pages::kHuge) {}
 
 void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_tile,
                         int last_tile) {

@@ -24,7 +24,7 @@ from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
 from maglio.history import History
 from maglio.prompt import PromptEncoder, Rendered
-from maglio.references import Reference, index_reference, read_reference
+from maglio.references import Reference, each, index_reference
 from maglio.speculation import Speculation
 from maglio.text import StopMatcher
 from maglio.text.template import FALLBACK_END
@@ -52,7 +52,7 @@ class Conversation:
         system: str | None,
         sampling: SamplingParams | None,
         speculation: bool | Speculation,
-        references: Sequence[Reference | Path],
+        references: Sequence[Reference],
         max_tokens: int,
         on_full: OnFull,
         stop: Sequence[str],
@@ -61,11 +61,9 @@ class Conversation:
         tools: Sequence[Mapping[str, Any]] | None,
         template_variables: Mapping[str, Any] | None,
     ) -> None:
-        if on_full not in ("stop", "drop"):
-            raise InvalidArgumentError(f"on_full is {on_full!r}; it can be stop or drop")
         StopMatcher(stop)  # checks it
         self.max_tokens = max_tokens
-        self.on_full: OnFull = on_full
+        self.on_full = on_full
         self.stop = tuple(stop)
         if model.chat_template.is_fallback and FALLBACK_END not in model.tokenizer.control_tokens:
             self.stop += (FALLBACK_END,)  # for this model the format is plain text
@@ -79,13 +77,13 @@ class Conversation:
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
         self._documents: list[FrozenAutomaton] = []
-        self._origins: list[Reference | Path] = []
+        self._origins: list[Reference] = []
         self._warm = warm
         self._past = _past_answers(warm)
         self._session = model.session()
         self._speculation = speculation
         self._begin(sampling or SamplingParams(), position=0, stream=())
-        for reference in references:
+        for reference in each(references):
             self.add_reference(reference)
 
     # --- what there is ---------------------------------------------------------------------------
@@ -151,9 +149,20 @@ class Conversation:
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        same_stream = params.seed == self._sampler.params.seed
+        same_stream = getattr(params, "seed", None) == self._sampler.params.seed
         position = self._sampler.position if same_stream else 0
         self._begin(params, position=position, stream=self._decoder.tokens)
+
+    @property
+    def on_full(self) -> OnFull:
+        """What to do when a message does not fit the context: ``stop`` or ``drop``."""
+        return self._on_full
+
+    @on_full.setter
+    def on_full(self, choice: OnFull) -> None:
+        if choice not in ("stop", "drop"):
+            raise InvalidArgumentError(f"on_full is {choice!r}; it can be stop or drop")
+        self._on_full: OnFull = choice
 
     @property
     def max_tokens(self) -> int:
@@ -233,7 +242,7 @@ class Conversation:
         check_int("turns", turns, 1, MAX_TOKEN_ID)
         n_turns = len(self.turns)
         if turns > n_turns:
-            raise InvalidArgumentError(f"cannot undo {turns} turns: the conversation has {n_turns}")
+            raise InvalidArgumentError(f"cannot undo {turns}: the conversation has {n_turns} turns")
         gone = self.turns[n_turns - turns :]
         self._become(self._history.first(n_turns - turns))
         return gone
@@ -271,7 +280,7 @@ class Conversation:
 
     # --- references ------------------------------------------------------------------------------
 
-    def add_reference(self, reference: Reference | Path) -> None:
+    def add_reference(self, reference: Reference) -> None:
         """Draft from a document too: a text, a file or folder given as a path, token ids, an index.
 
         It changes speed and never what is said; the model does not see it.
@@ -283,11 +292,7 @@ class Conversation:
             OutOfMemoryError: the index does not fit in memory.
         """
         self._settle()
-        tokenizer = self._model.tokenizer
-        if isinstance(reference, Path):
-            document = read_reference(reference, tokenizer)
-        else:
-            document = index_reference(reference, tokenizer)
+        document = index_reference(reference, self._model.tokenizer)
         if self._gate is not None:
             self._gate.add_reference(document)
         self._documents.append(document)
@@ -303,7 +308,7 @@ class Conversation:
             self._tell_references(self._gate)  # what past answers know is no reference to forget
 
     @property
-    def references(self) -> tuple[Reference | Path, ...]:
+    def references(self) -> tuple[Reference, ...]:
         """The references as they were given."""
         return tuple(self._origins)
 
@@ -390,7 +395,7 @@ class Conversation:
         for document in self._documents:
             source.add_reference(document)
 
-    def _add_if_possible(self, reference: Reference | Path) -> None:
+    def _add_if_possible(self, reference: Reference) -> None:
         try:
             self.add_reference(reference)
         except MaglioError as error:
@@ -438,7 +443,7 @@ def _past_answers(warm: WarmIndex | None) -> FrozenAutomaton | None:
     return frozen(tokens) if len(tokens) else None
 
 
-def _savable(origin: Reference | Path) -> Path | str | tuple[int, ...]:
+def _savable(origin: Reference) -> Path | str | tuple[int, ...]:
     if isinstance(origin, FrozenAutomaton):
         raise InvalidArgumentError(
             "a reference was given as an index and cannot be saved with the conversation; give "

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from maglio.chat import Conversation, OnFull
 from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
@@ -18,7 +20,7 @@ from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
 from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.profile import ProfileKey, ProfileStore
-from maglio.references import Reference, index_reference
+from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafter, Speculation
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.warm import WarmIndex
@@ -122,8 +124,9 @@ class Model:
             max_tokens: most tokens to generate; the context's end may come first.
             sampling: how tokens are chosen; greedily when ``None``.
             speculation: whether, or how, to draft. The tokens are the same either way.
-            references: documents that the model may quote, to draft from: texts, token ids of
-                this model's tokenizer, or indexes of such ids. Unused without speculation.
+            references: documents that the model may quote, to draft from: texts; files, folders or
+                index files given as :class:`~pathlib.Path`; token ids of this model's tokenizer;
+                or indexes of such ids. Unused without speculation.
             stop: the generation ends before the first of these texts.
             stop_tokens: ids that end the generation, besides the model's own.
             on_prefill: called with (tokens done, tokens in all) while a prompt is read.
@@ -181,7 +184,7 @@ class Model:
         *,
         sampling: SamplingParams | None = None,
         speculation: bool | Speculation = True,
-        references: Sequence[Reference | Path] = (),
+        references: Sequence[Reference] = (),
         max_tokens: int = 512,
         on_full: OnFull = "stop",
         stop: Sequence[str] = (),
@@ -239,7 +242,7 @@ class Model:
         return WarmIndex(key, self.engine.n_vocab)
 
     def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
-        documents = [references] if isinstance(references, str) else references
+        documents = each(references)
         if len(documents) == 0:
             return
         if not isinstance(source, SpeculationIndex):
@@ -251,6 +254,8 @@ class Model:
             source.add_reference(index_reference(document, self.tokenizer))
 
     def _encode(self, prompt: Prompt) -> Sequence[int]:
+        if not isinstance(prompt, (str, Sequence, np.ndarray)) or isinstance(prompt, bytes):
+            raise InvalidArgumentError(f"the prompt is {prompt!r:.80}, must be text or token ids")
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
         if len(ids) == 0:
             raise InvalidArgumentError(
@@ -260,6 +265,8 @@ class Model:
 
 
 def _texts(stop: Sequence[str]) -> Sequence[str]:
+    if not isinstance(stop, Sequence):
+        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
     return (stop,) if isinstance(stop, str) else stop
 
 

@@ -19,8 +19,9 @@ from maglio.engine.native.machine import available_memory
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.text import Tokenizer
 
-Reference = str | Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
-"""Text, encoded with the model's tokenizer; ids of that tokenizer; or an index of such ids."""
+Reference = str | Path | Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
+"""Text, encoded with the model's tokenizer; the path of a text file, a folder of them, or an index
+file; ids of that tokenizer; or an index of such ids."""
 
 INDEX_SUFFIX = ".maglio"
 """Files named so are index files; others are text."""
@@ -28,24 +29,44 @@ INDEX_SUFFIX = ".maglio"
 MAX_FILES = 10_000
 MAX_BYTES = 1 << 28
 _BYTES_PER_TOKEN = 160  # while an index is built
+_INDEX_MAGIC = b"MAGLIOIX"
 _PROBE = 8192  # bytes looked at to tell text from other data
 
 Progress = Callable[[int, int, Path], None]
 """Called with (files done, files in all, the next file)."""
 
 
+def each(references: Sequence[Reference] | str | Path) -> Sequence[Reference]:
+    """The references; a text or a path alone is one.
+
+    Raises:
+        InvalidArgumentError: it is neither that nor a sequence.
+    """
+    if isinstance(references, (str, Path)):
+        return (references,)
+    if not isinstance(references, Sequence):
+        raise InvalidArgumentError(
+            f"references is {references!r:.80}, must be a sequence of references"
+        )
+    return references
+
+
 def index_reference(reference: Reference, tokenizer: Tokenizer) -> FrozenAutomaton:
     """Index a reference given in the program; an index is returned as it is.
 
     Raises:
-        InvalidArgumentError: it is empty, too long, or no reference at all.
+        InvalidArgumentError: it is empty, too long, cannot be read, or is no reference at all.
+        IndexFileError: an index file is damaged, or another tokenizer made it.
         OutOfMemoryError: the index does not fit in memory.
     """
     if isinstance(reference, FrozenAutomaton):
         return reference
+    if isinstance(reference, Path):
+        return read_reference(reference, tokenizer)
     if isinstance(reference, bytes) or not isinstance(reference, (str, Sequence, np.ndarray)):
         raise InvalidArgumentError(
-            f"a reference is {reference!r:.80}, must be text, token ids, or a FrozenAutomaton"
+            f"a reference is {reference!r:.80}, must be text, a Path, token ids, or a "
+            "FrozenAutomaton"
         )
     if isinstance(reference, str):
         return _index(tokenizer.encode(reference, add_special=False), "the reference")
@@ -151,5 +172,8 @@ def _read(file: Path) -> bytes:
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
     if b"\0" in data[:_PROBE]:
-        raise InvalidArgumentError(f"{file} is no text file (it has zero bytes)")
+        hint = f"; an index file must be named *{INDEX_SUFFIX}" if data[:8] == _INDEX_MAGIC else ""
+        raise InvalidArgumentError(
+            f"{file} is no text file: it contains NUL bytes, as binary files do{hint}"
+        )
     return data

@@ -84,6 +84,10 @@ class Speculation:
             raise InvalidArgumentError(
                 f"history needs the calibrated policy, and policy is {self.policy!r}"
             )
+        if self.source is not None and not isinstance(self.source, DraftSource):
+            raise InvalidArgumentError(
+                f"source is {self.source!r:.80}, must have the methods suggest and observe"
+            )
         self._decode_options()
         self._index_options(NATIVE_COST)
 

@@ -192,7 +192,7 @@ def test_an_undone_conversation_is_the_one_before(roomy_model):
     chat.send("more").result()
     assert [turn.user for turn in chat.undo()] == ["more"]
     assert chat.tokens == before
-    with pytest.raises(InvalidArgumentError, match=r"cannot undo 3 turns: .* has 2"):
+    with pytest.raises(InvalidArgumentError, match=r"cannot undo 3: .* has 2 turns"):
         chat.undo(3)
 
 

@@ -135,7 +135,7 @@ def test_commands_change_what_they_say(terminal, tmp_path):
         "/set max_tokens 0": "max_tokens is 0",
         "/set temperature 0": None,
         "/spec maybe": "/spec takes on or off",
-        "/undo": "cannot undo 1 turns",
+        "/undo": "cannot undo 1: ",
         "/retry": "has no turns yet",
         "/what": "there is no command /what",
         "/load missing.json": "cannot load missing.json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -35,7 +36,9 @@ def replay(
     ] = "none,record,calibrated",
     cost: Annotated[
         str,
-        typer.Option("--cost", help="native, llama.cpp, flat, or JSON files, by commas. All."),
+        typer.Option(
+            "--cost", help="native, llama.cpp, flat, or JSON files, by commas. Default: the three."
+        ),
     ] = "",
     tokenizer: Annotated[
         Path | None,
@@ -64,7 +67,8 @@ def replay(
         return read_tokenizer(ModelFile(path))
 
     sets = [load_data_set(path, load_tokenizer, limit=limit) for path in data]
-    console = Console()
+    # A pipe has no width to cut figures to.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     lines: list[dict[str, Any]] = []
     for dataset in sets:
         n_vocab = vocabulary_of(dataset)
@@ -73,6 +77,7 @@ def replay(
         if calibration:
             for group, cells in calibrate(dataset.streams, n_vocab).items():
                 console.print(_calibration_table(f"{dataset.name}, {group}", cells))
+                console.print(_evidence_table(f"{dataset.name}, {group}: first tokens", cells))
                 lines += [_cell_json(dataset, group, cell) for cell in cells]
         else:
             results = judge(dataset, policies, curves, n_vocab)
@@ -118,20 +123,30 @@ def _calibration_table(title: str, cells: Sequence[Cell]) -> Table:
     table.add_column("match")
     table.add_column("times", justify="right")
     for place in range(1 + FOLLOWING):
-        table.add_column(f"P({place + 1})", justify="right")
-    for name in EVIDENCE:
-        table.add_column(f"1, {name}", justify="right")
+        table.add_column(f"P(token {place + 1})", justify="right")
     for cell in cells:
-        values = [
-            *(cell.probability(place) for place in range(1 + FOLLOWING)),
-            *(cell.weighed_probability(evidence) for evidence in range(len(EVIDENCE))),
-        ]
+        values = [cell.probability(place) for place in range(1 + FOLLOWING)]
         table.add_row(
             cell.source,
             cell.bucket,
             str(cell.tried[0]),
-            *("-" if value is None else f"{value:.2f}" for value in values),
+            *("-" if value is None else f"{value:.3f}" for value in values),
         )
+    return table
+
+
+def _evidence_table(title: str, cells: Sequence[Cell]) -> Table:
+    """P(token 1) by what the occurrences of its context say."""
+    table = Table(title=title, box=box.SIMPLE)
+    table.add_column("match")
+    for name in EVIDENCE:
+        table.add_column(name, justify="right")
+    for cell in cells:
+        if cell.source != "recycling":
+            values = [cell.weighed_probability(evidence) for evidence in range(len(EVIDENCE))]
+            table.add_row(
+                cell.bucket, *("-" if value is None else f"{value:.3f}" for value in values)
+            )
     return table
 
 

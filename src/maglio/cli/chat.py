@@ -82,8 +82,8 @@ def chat(
         typer.Option(
             "--reference",
             "--spec-ref",
-            help="Draft from this too: a text file, a folder of them, or an index file. "
-            "Repeatable.",
+            help="Draft from this too: a text file, a folder of them, or an index file "
+            "(*.maglio). Repeatable.",
             rich_help_panel=DRAFTING,
             show_default=False,
         ),

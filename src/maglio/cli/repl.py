@@ -86,8 +86,8 @@ class Repl:
             "help": lambda _: self._note(HELP),
             "system": self._system,
             "reference": self._reference,
-            "forget": lambda _: self._chat.clear_references(),
-            "clear": lambda _: self._chat.clear(),
+            "forget": self._forget,
+            "clear": self._clear,
             "undo": self._undo,
             "retry": lambda _: self._answer(self._chat.retry()),
             "save": self._save,
@@ -193,8 +193,18 @@ class Repl:
     def _reference(self, name: str) -> None:
         if name:
             self._chat.add_reference(Path(name).expanduser())
+        if not self._chat.references:
+            self._note("(no references)")
         for reference in self._chat.references:
             self._note(str(reference) if isinstance(reference, Path) else "(text)")
+
+    def _forget(self, _: str) -> None:
+        self._chat.clear_references()
+        self._note("(no references)")
+
+    def _clear(self, _: str) -> None:
+        self._chat.clear()
+        self._note("(a new conversation)")
 
     def _undo(self, count: str) -> None:
         for turn in self._chat.undo(_whole("undo", count or "1")):
@@ -212,7 +222,8 @@ class Repl:
             self._chat.load(path)
         for warning in caught:
             self._complain(str(warning.message))
-        self._note(f"loaded {len(self._chat.turns)} turns")
+        count = len(self._chat.turns)
+        self._note(f"loaded {count} turn{'' if count == 1 else 's'}")
 
     def _path(self, name: str) -> Path:
         if not name and self._autosave is None:
@@ -226,14 +237,20 @@ class Repl:
         self._note(str(self._chat.room))
 
     def _spec(self, choice: str) -> None:
-        self._chat.speculation = _switch("spec", choice)
+        if choice:
+            self._chat.speculation = _switch("spec", choice)
+        self._note(f"speculation is {'off' if self._chat.speculation is False else 'on'}")
 
     def _set(self, setting: str) -> None:
         name, _, value = setting.replace("=", " ").partition(" ")
         value = value.strip()
         name = {"temp": "temperature"}.get(name, name)
+        if not name:
+            self._show_settings()
+            return
         if name == "max_tokens":
             self._chat.max_tokens = _whole(name, value)
+            self._note(f"{name} {self._chat.max_tokens}")
             return
         kinds = {field.name: field.type for field in dataclasses.fields(SamplingParams)}
         kinds.pop("logit_bias")
@@ -247,6 +264,13 @@ class Repl:
             raise InvalidArgumentError(f"/set {name}: {value!r} is no number") from None
         changes: dict[str, Any] = {name: number}
         self._chat.sampling = dataclasses.replace(self._chat.sampling, **changes)
+        self._note(f"{name} {number}")
+
+    def _show_settings(self) -> None:
+        self._note(f"max_tokens {self._chat.max_tokens}")
+        for field in dataclasses.fields(SamplingParams):
+            if field.name != "logit_bias":
+                self._note(f"{field.name} {getattr(self._chat.sampling, field.name)}")
 
     def _set_color(self, choice: str) -> None:
         self._color = _switch("color", choice)
@@ -310,5 +334,5 @@ def _switch(name: str, choice: str) -> bool:
 
 def _whole(name: str, value: str) -> int:
     if not value.isascii() or not value.isdigit():
-        raise InvalidArgumentError(f"{name} is {value!r}, must be a whole number")
+        raise InvalidArgumentError(f"{name} is {value!r}, must be a whole number from 0 on")
     return int(value)

@@ -103,9 +103,13 @@ def details(stats: GenerationStats) -> str:
         lines.append(f"{name}: accepted {counts.accepted} of {counts.drafted} drafted{muted}")
     if stats.gate_trips or stats.gate_disabled_steps:
         lines.append(
-            f"drafting did not pay: switched off {stats.gate_trips} times, tried again "
-            f"{stats.gate_probes} times, {stats.gate_disabled_steps} plain steps in between"
+            f"drafting did not pay: switched off {_times(stats.gate_trips)}, tried again "
+            f"{_times(stats.gate_probes)}, {stats.gate_disabled_steps} plain steps in between"
         )
     if stats.source_error is not None:
         lines.append(f"drafting stopped: {stats.source_error}")
     return "\n".join(lines)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

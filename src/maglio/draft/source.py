@@ -16,6 +16,7 @@ import numpy.typing as npt
 from maglio._core import FrozenAutomaton
 
 
+@runtime_checkable
 class DraftSource(Protocol):
     """Anything deterministic that proposes draft tokens.
 
