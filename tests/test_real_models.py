@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -97,3 +100,27 @@ def test_a_repeated_passage_takes_few_steps():
     out = model("smollm2-135m").generate((sentence + "the next blow. ") * 6, max_tokens=256)
     assert len(out.tokens) == 256
     assert out.stats.tokens_per_step > 4
+
+
+def test_a_short_prompt_touches_little_of_a_long_cache():
+    program = """
+        import resource, sys
+        from pathlib import Path
+        import maglio
+
+        def resident():
+            return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+        model = maglio.load(sys.argv[1], n_ctx=8192, threads=1)
+        model.session().prefill(list(range(100, 116)))
+        session, before = model.session(), resident()
+        session.prefill(list(range(100, 116)))
+        print(resident() - before)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(real_model_path("smollm2-135m"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 20e6  # of 188 MB

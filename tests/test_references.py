@@ -272,3 +272,41 @@ def test_the_summary_counts_by_source_when_there_are_several():
     expected = "accepted 10/16 (62%): conversation 4/10, reference:0 6/6 muted |"
     assert expected in summary(stats(several))
     assert "(40%) |" in summary(stats({"conversation": SourceCounts(10, 4)}))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recycling": "x"},
+        {"history": "x"},
+        {"history": True, "policy": "record"},
+        {"source": 3},
+        {"gate": "x"},
+        {"policy": "x"},
+    ],
+    ids=str,
+)
+def test_senseless_speculation_is_refused_when_it_is_made(options):
+    with pytest.raises(InvalidArgumentError):
+        maglio.Speculation(**options)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"references": None}, {"references": [3]}, {"stop": 3}, {"sampling": "x"}, {"prompt": None}],
+    ids=str,
+)
+def test_senseless_arguments_of_a_generation_are_refused(model, arguments):
+    with pytest.raises(InvalidArgumentError):
+        model.generate(**{"prompt": [1, 2], **arguments})
+
+
+def test_a_binary_file_is_refused_for_what_it_is_and_a_misnamed_index_too(tmp_path):
+    path = tmp_path / "data.bin"
+    path.write_bytes(b"a\0b")
+    with pytest.raises(InvalidArgumentError, match="NUL bytes"):
+        read_reference(path, LETTERS)
+    index = tmp_path / "docs.idx"
+    FrozenAutomaton(np.array([1, 2, 3], dtype=np.int32)).save(index, fingerprint="x")
+    with pytest.raises(InvalidArgumentError, match=r"must be named \*\.maglio"):
+        read_reference(index, LETTERS)

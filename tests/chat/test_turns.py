@@ -336,3 +336,41 @@ def test_the_template_gets_tools_and_variables_with_every_turn(folder):
     assert said.startswith("[lamp]<|im_end|><|im_start|>a<|im_end|>")
     # Two messages and an answer end with it; what a variable spells is text.
     assert chat.tokens.count(STOP) == 3
+
+
+def test_a_setting_that_is_refused_leaves_the_conversation_whole(roomy_model):
+    chat = roomy_model.chat(max_tokens=12)
+    chat.send("hello hello hello").result()
+    before = chat.sampling, chat.speculation, chat._gate, chat._decoder
+
+    class TakesNone:
+        def suggest(self, context, limit):
+            return []
+
+        def observe(self, committed):
+            pass
+
+    chat.add_reference("hello again")
+    for name, value in (
+        ("sampling", maglio.SamplingParams(logit_bias={10**6: 1.0})),
+        ("sampling", "x"),
+        ("speculation", "x"),
+        ("speculation", maglio.Speculation(source=TakesNone())),
+        ("on_full", "x"),
+        ("max_tokens", 0),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            setattr(chat, name, value)
+        assert (chat.sampling, chat.speculation, chat._gate, chat._decoder) == before
+    assert chat._decoder._source._source is chat._gate
+    chat.send("hello hello hello").result()
+
+
+def test_one_text_or_path_is_one_reference(roomy_model, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("some text to quote")
+    for given in ("some text to quote", path):
+        chat = roomy_model.chat(references=given, max_tokens=4)
+        chat.send("hi").result()
+        assert [name for name in chat.stats.sources if name != "conversation"] == ["reference:0"]
+        assert chat.references == (given,)

@@ -158,6 +158,17 @@ def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
     assert calibration._tried == counts
 
 
+def test_a_prompt_after_an_interrupted_step_begins_a_turn():
+    source = index(FREE)
+    calibration = source._references[0].calibration
+    source.observe(DOCUMENT[:5])
+    calibration._shift = 1.0
+    assert source.suggest([], 8)
+    source.truncate_pending(0)  # the forward never happened
+    source.observe([1, 2, 3])
+    assert calibration._shift == 0.5
+
+
 def test_only_positions_up_to_the_first_rejection_are_evidence():
     calibration = Calibration("conversation")
     calibration.learn(forecast(2, [7, 8, 9, 9]), [7, 8, 1, 1])

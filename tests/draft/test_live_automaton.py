@@ -168,6 +168,17 @@ def test_counts_may_lag_behind_the_structure(tokens, asked):
     assert lazy.check() == eager.check() == ""
 
 
+def test_a_long_prompt_is_counted_at_the_first_weighed_draft():
+    tokens = np.random.default_rng(3).integers(7, size=5000, dtype=np.int32)
+    at_once, bit_by_bit = SuffixAutomaton(), SuffixAutomaton()
+    at_once.extend(tokens)
+    for chunk in np.array_split(tokens, 200):
+        bit_by_bit.extend(chunk)
+        bit_by_bit.weighed_draft(4)
+    assert at_once.weighed_draft(40) == bit_by_bit.weighed_draft(40)
+    assert at_once.check() == ""
+
+
 def test_a_large_index_keeps_its_invariants():
     rng = np.random.default_rng(0)
     tokens = (rng.zipf(1.2, size=60_000) % 150_000).astype(np.int32)

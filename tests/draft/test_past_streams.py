@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -96,3 +97,30 @@ def test_a_stream_can_grow_while_it_is_indexed():
 def test_a_history_must_hold_something():
     with pytest.raises(InvalidArgumentError, match="token_cap"):
         PastStreams(token_cap=0)
+
+
+def test_a_stream_that_lost_its_beginning_is_indexed_again():
+    past = PastStreams(token_cap=64)
+    stream = array("i", range(60))
+    past.follow(stream)
+    past.index()
+    del stream[:-20]
+    stream.extend(range(200, 210))
+    kept = past.index()
+    cursor = kept.cursor()
+    cursor.advance(205)
+    assert cursor.draft(3) == [206, 207, 208]
+
+
+def test_streams_may_join_from_several_threads():
+    past = PastStreams(token_cap=500)
+
+    def join():
+        for _ in range(200):
+            past.follow(array("i", range(10)))
+            past.index()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(join) for _ in range(4)]:
+            done.result()
+    assert 450 <= len(past.index()) <= 500
