@@ -32,10 +32,11 @@ HELP = """\
 /retry                answer again
 /save FILE, /load FILE
 /stats                totals so far, by source
-/spec on|off          speculation (what is said is the same)
-/set NAME VALUE       a sampling parameter or max_tokens, such as temperature 0.7
+/spec [on|off]        speculation (what is said is the same)
+/set [NAME VALUE]     a sampling parameter or max_tokens, such as temperature 0.7;
+                      alone, what they are
 /color on|off         colour text by source: plain model, cyan conversation, green reference,
-                      yellow recycling
+                      yellow recycling (record policy)
 /thinking on|off      show thinking blocks
 /quit                 leave; Ctrl-D does too
 Ctrl-C stops an answer and keeps what was said. Alt-Enter makes a new line; so does Enter in a
