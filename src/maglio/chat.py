@@ -24,7 +24,8 @@ from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
 from maglio.history import History
 from maglio.prompt import PromptEncoder, Rendered
-from maglio.references import Reference, each, index_reference
+from maglio.reference_shelf import ReferenceShelf
+from maglio.references import Reference, each
 from maglio.speculation import Speculation
 from maglio.text import StopMatcher
 from maglio.text.template import FALLBACK_END
@@ -76,10 +77,8 @@ class Conversation:
         self._rendered = Rendered()
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
-        self._documents: list[FrozenAutomaton] = []
-        self._origins: list[Reference] = []
         self._warm = warm
-        self._past = _past_answers(warm)
+        self._shelf = ReferenceShelf(model.tokenizer, _past_answers(warm))
         self._session = model.session()
         self._speculation = speculation
         self._begin(sampling or SamplingParams(), position=0, stream=())
@@ -292,25 +291,17 @@ class Conversation:
             OutOfMemoryError: the index does not fit in memory.
         """
         self._settle()
-        document = index_reference(reference, self._model.tokenizer)
-        if self._gate is not None:
-            self._gate.add_reference(document)
-        self._documents.append(document)
-        self._origins.append(reference)
+        self._shelf.add(reference, self._gate)
 
     def clear_references(self) -> None:
         """Forget all references."""
         self._settle()
-        self._documents.clear()
-        self._origins.clear()
-        if self._gate is not None:
-            self._gate.clear_references()
-            self._tell_references(self._gate)  # what past answers know is no reference to forget
+        self._shelf.clear(self._gate)
 
     @property
     def references(self) -> tuple[Reference, ...]:
         """The references as they were given."""
-        return tuple(self._origins)
+        return self._shelf.origins
 
     # --- on disk ---------------------------------------------------------------------------------
 
@@ -331,7 +322,7 @@ class Conversation:
                 system=self.system,
                 turns=self.turns,
                 dropped=self.dropped,
-                references=tuple(_savable(origin) for origin in self._origins),
+                references=self._shelf.savable(),
                 sampling=self.sampling,
                 position=self.position,
             ),
@@ -380,7 +371,7 @@ class Conversation:
         source, options, gate = self._model.drafter.begin(how, params, joins_past=False)
         turn_gate = None if source is None else TurnGate(source)
         if turn_gate is not None:
-            self._tell_references(turn_gate)
+            self._shelf.tell(turn_gate)
         sampler = Sampler(params, self._model.engine.n_vocab)
         sampler.seek(position)
         decoder = SpeculativeDecoder(
@@ -388,12 +379,6 @@ class Conversation:
         )
         self._speculation, self._sampler, self._gate = how, sampler, turn_gate
         self._decoder = decoder
-
-    def _tell_references(self, source: TurnGate) -> None:
-        if self._past is not None:
-            source.add_reference(self._past, name="reference:warm")
-        for document in self._documents:
-            source.add_reference(document)
 
     def _add_if_possible(self, reference: Reference) -> None:
         try:
@@ -441,14 +426,3 @@ class Conversation:
 def _past_answers(warm: WarmIndex | None) -> FrozenAutomaton | None:
     tokens = () if warm is None else warm.tokens()
     return frozen(tokens) if len(tokens) else None
-
-
-def _savable(origin: Reference) -> Path | str | tuple[int, ...]:
-    if isinstance(origin, FrozenAutomaton):
-        raise InvalidArgumentError(
-            "a reference was given as an index and cannot be saved with the conversation; give "
-            "the path of its file instead"
-        )
-    if isinstance(origin, Path):
-        return origin.absolute()
-    return origin if isinstance(origin, str) else tuple(map(int, origin))

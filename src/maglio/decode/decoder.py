@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Literal
 
 from maglio.decode.gate import CostGate, GateEvents
 from maglio.decode.guard import GuardedSource, StreamView
+from maglio.decode.options import DecodeOptions, FinishReason
 from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
 from maglio.decode.stats import GenerationStats, StatsRecorder
@@ -25,29 +25,6 @@ from maglio.decode.token import Token, checked_tokens
 from maglio.draft.source import DraftSource
 from maglio.engine.base import Logits, Session
 from maglio.errors import ContextFullError, InvalidArgumentError, MaglioError
-
-FinishReason = Literal["stop", "length"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeOptions:
-    """How much is drafted.
-
-    Attributes:
-        max_draft: most draft tokens per verify step, at least 1.
-        min_draft: shorter drafts are not worth a verify step and become a plain step; from 1 to
-            ``max_draft``.
-
-    Raises:
-        InvalidArgumentError: a field is out of its range.
-    """
-
-    max_draft: int = 16
-    min_draft: int = 2
-
-    def __post_init__(self) -> None:
-        check_int("max_draft", self.max_draft, 1, MAX_TOKEN_ID)
-        check_int("min_draft", self.min_draft, 1, self.max_draft)
 
 
 @dataclass(slots=True, kw_only=True)
