@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from maglio import saved_chat
 from maglio.decode import GenerationStats, SamplingParams, total
@@ -20,22 +20,46 @@ from maglio.decode.sampler import Sampler
 from maglio.draft.cascade import frozen
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
 from maglio.draft.turn_gate import TurnGate
+from maglio.engine.base import Engine
+from maglio.engine.native import NativeSession
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
 from maglio.history import History
 from maglio.prompt import PromptEncoder, Rendered
 from maglio.reference_shelf import ReferenceShelf
 from maglio.references import Reference, each
-from maglio.speculation import Speculation
-from maglio.text import StopMatcher
+from maglio.speculation import Drafter, Speculation
+from maglio.text import ChatTemplate, StopMatcher, Tokenizer
 from maglio.text.template import FALLBACK_END
 from maglio.turn import Answer, Turn
 from maglio.warm import WarmIndex
 
-if TYPE_CHECKING:
-    from maglio.model import Model
-
 OnFull = Literal["stop", "drop"]
+
+
+class ChatModel(Protocol):
+    """What a conversation needs of a model; :class:`maglio.Model` has it."""
+
+    drafter: Drafter
+
+    @property
+    def engine(self) -> Engine:
+        """Computes logits."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back."""
+        ...
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """How conversations are written."""
+        ...
+
+    def session(self) -> NativeSession:
+        """Start an empty sequence."""
+        ...
 
 
 class Conversation:
@@ -48,7 +72,7 @@ class Conversation:
 
     def __init__(
         self,
-        model: Model,
+        model: ChatModel,
         *,
         system: str | None,
         sampling: SamplingParams | None,
