@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.draft.suffix import ConversationSource
 
 Tokens = npt.NDArray[np.int32]
@@ -128,13 +129,41 @@ def suggestions(n: int) -> dict[str, float]:
     }
 
 
+def arctic(n: int) -> dict[str, float]:
+    """The same of ArcticInference's suffix tree, if it is installed, on a tenth of the stream."""
+    make_tree = find_suffix_tree()
+    if make_tree is None:
+        return {}
+    n //= 10
+    stream = make_stream(n + 2_000)
+    before = resident_bytes()
+    tree = make_tree(64)
+    start = time.perf_counter()
+    tree.extend(0, stream[:n].tolist())
+    seconds = time.perf_counter() - start
+    resident = resident_bytes() - before
+    speculate = []
+    context = stream[n - 64 : n].tolist()
+    for token in stream[n:].tolist():
+        tree.extend(0, [token])
+        context = [*context[1:], token]
+        start = time.perf_counter()
+        tree.speculate(context, 16, 1.0, 0.0, 0.1, False)
+        speculate.append(time.perf_counter() - start)
+    return {
+        "arctic_bytes_per_token": resident / n,
+        "arctic_extend_tokens_per_s": n / seconds,
+        "arctic_suggest_us": 1e6 * float(np.median(speculate)),
+    }
+
+
 def main() -> None:
     """Measure, print the table, then the JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=1_000_000, help="stream length")
     options = parser.parse_args()
     figures: dict[str, float] = {}
-    for measure in (live, frozen, suggestions):
+    for measure in (live, frozen, suggestions, arctic):
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
             figures |= pool.submit(measure, options.tokens).result()

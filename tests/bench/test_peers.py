@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import ClassVar
+
 import pytest
 
 from maglio.bench.peers import (
@@ -12,6 +16,7 @@ from maglio.bench.peers import (
     PromptLookupSource,
     SuffixDecodingSource,
 )
+from maglio.bench.peers.suffix_decoding import RuleCorpus, make_corpus
 
 
 def suggest(source, stream, limit=100):
@@ -121,3 +126,46 @@ def test_suffix_decoding_remembers_outputs_but_not_prompts():
     assert list(second.suggest([], 16)) == [2]
     second.observe([501])
     assert list(second.suggest([], 16)) == []
+
+
+class FakeTree:
+    """Stands for ArcticInference's: drafts what it was given last, and remembers the calls."""
+
+    made: ClassVar[list[FakeTree]] = []
+
+    def __init__(self, depth):
+        self.depth = depth
+        self.sequences = {}
+        self.asked = None
+        FakeTree.made.append(self)
+
+    def extend(self, sequence, tokens):
+        self.sequences.setdefault(sequence, []).extend(tokens)
+
+    def speculate(self, *arguments):
+        self.asked = arguments
+        return SimpleNamespace(score=1.5, token_ids=[7, 8])
+
+
+def test_where_arctic_inference_is_installed_its_own_tree_drafts(monkeypatch):
+    module = ModuleType("arctic_inference.suffix_decoding._C")
+    module.SuffixTree = FakeTree
+    for name in ("arctic_inference", "arctic_inference.suffix_decoding"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    past = PastOutputs()
+    for _ in range(2):
+        source = SuffixDecodingSource(past)
+        source.observe(list(range(30)))
+        assert source.suggest([], 40) == [7, 8]
+        source.observe([30, 31])
+    outputs, _, own = FakeTree.made
+    assert own.sequences == {0: list(range(32))}
+    assert outputs.sequences == {1: [30, 31], 2: [30, 31]}
+    assert own.asked == (list(range(30)), 16, 1.0, 0.0, 0.1, False)
+    assert own.depth == 64
+
+
+def test_without_arctic_inference_its_rule_drafts(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arctic_inference", None)
+    assert isinstance(make_corpus(), RuleCorpus)

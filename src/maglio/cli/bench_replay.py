@@ -17,6 +17,7 @@ from rich.table import Table
 from maglio.bench.calibration import FOLLOWING, Cell, calibrate
 from maglio.bench.curves import find_curves
 from maglio.bench.judge import DataSet, Result, judge, load_data_set, vocabulary_of
+from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.bench.policies import POLICIES, find_policies
 from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
@@ -24,6 +25,8 @@ from maglio.engine.native import ModelFile
 from maglio.model_text import read_tokenizer
 from maglio.text import Tokenizer
 
+ARCTIC = "suffix-decoding is ArcticInference's own code"
+ARCTIC_RULE = "suffix-decoding follows its published rule: arctic-inference is not installed"
 BIGRAMS_ONLY = "no rows of a model in this data: recycling learns from committed bigrams only"
 
 
@@ -68,8 +71,11 @@ def replay(
 
     sets = [load_data_set(path, load_tokenizer, limit=limit) for path in data]
     # A pipe has no width to cut figures to.
+    arctic = find_suffix_tree() is not None
     console = Console(width=None if sys.stdout.isatty() else 160)
     lines: list[dict[str, Any]] = []
+    if any(name.startswith("suffix-decoding") for name in policies):
+        console.print(ARCTIC if arctic else ARCTIC_RULE, style="dim", soft_wrap=True)
     for dataset in sets:
         n_vocab = vocabulary_of(dataset)
         if not dataset.has_rows:
@@ -85,7 +91,8 @@ def replay(
             lines += [result.as_json() for result in results]
     key = "calibration" if calibration else "results"
     rows = {dataset.name: "rows" if dataset.has_rows else "bigrams" for dataset in sets}
-    print(json.dumps({key: lines, "recycling": rows}))
+    tree = "arctic-inference" if arctic else "rule"
+    print(json.dumps({key: lines, "recycling": rows, "suffix-decoding": tree}))
 
 
 def _names(option: str) -> list[str]:

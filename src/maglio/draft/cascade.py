@@ -76,6 +76,7 @@ class SpeculationIndex:
         self._stream = array("i")  # the end of it, for references that join late
         self._pending: Choice | None = None
         self._drafted_by = ""
+        self._answering = False  # whether drafts were asked for since the last prompt
         if past is not None:
             self._join(past)
         if calibrations is not None:
@@ -108,6 +109,7 @@ class SpeculationIndex:
     def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
         """Propose at most ``limit`` tokens; ``context`` must be what was observed so far."""
         self._pending = None
+        self._answering = True
         if limit < 1:
             return []
         matching = [member for member in self._matching() if not member.muted]
@@ -137,7 +139,8 @@ class SpeculationIndex:
         self._remember(tokens)
         # A step commits a token, and more only if they were drafted: the rest are prompts.
         drafted = 0 if self._pending is None else len(self._pending.draft)
-        if len(tokens) > 1 + drafted:
+        if self._answering and len(tokens) > 1 + drafted:
+            self._answering = False
             self._policy.begin_turn(self._members())
         self._policy.learn(committed)
         if self._pending is not None:

@@ -32,7 +32,7 @@ class DraftPolicy(Protocol):
         ...
 
     def begin_turn(self, members: Sequence[Member]) -> None:
-        """A prompt was committed: what comes next may be unlike what came before."""
+        """A prompt came after an answer: the next answer may be unlike it."""
         ...
 
     def learn(self, committed: Sequence[int]) -> None:

@@ -7,16 +7,20 @@ those products, the expected number of accepted tokens. The best score drafts, t
 match. One tree holds the request, another the outputs of all requests; on equal scores the
 request's own tree drafts.
 
-The tree is not built: the occurrences of an end are found by narrowing a list of positions, which
-gives the same counts. As in the tree, the present end of the stream counts as an occurrence.
+Where ArcticInference is installed, its own tree does this (``peers/arctic.py``). Elsewhere the rule
+is followed without a tree: the occurrences of an end are found by narrowing a list of positions.
+As in the tree, the present end of the stream counts as an occurrence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from maglio.bench.peers.arctic import ArcticCorpus, find_suffix_tree
 
 MAX_DEPTH = 64
 FACTOR = 1.0
@@ -28,15 +32,44 @@ _SEPARATOR = -1
 _Positions = npt.NDArray[np.int64]
 
 
-class _Corpus:
+class Corpus(Protocol):
     """Token sequences that can be asked how an n-gram goes on."""
+
+    def begin(self) -> None:
+        """What is added from now on follows nothing."""
+        ...
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Add tokens."""
+        ...
+
+    def speculate(self, end: Sequence[int], limit: int) -> tuple[float, list[int]]:
+        """The best score and its draft after a stream that ends with ``end``."""
+        ...
+
+
+def make_corpus() -> Corpus:
+    """ArcticInference's tree if it is installed, or the rule."""
+    tree = find_suffix_tree()
+    if tree is None:
+        return RuleCorpus()
+    return ArcticCorpus(tree(MAX_DEPTH), factor=FACTOR, min_probability=MIN_PROBABILITY)
+
+
+class RuleCorpus:
+    """The published rule."""
 
     def __init__(self) -> None:
         self._tokens = np.empty(1024, dtype=np.int32)
         self._length = 0
         self._ends: dict[int, list[int]] = {}
 
+    def begin(self) -> None:
+        """See :class:`Corpus`."""
+        self.extend([_SEPARATOR])
+
     def extend(self, tokens: Sequence[int]) -> None:
+        """See :class:`Corpus`."""
         needed = self._length + len(tokens)
         if needed + MAX_DEPTH > len(self._tokens):
             self._tokens = np.resize(self._tokens, 2 * (needed + MAX_DEPTH))
@@ -47,7 +80,7 @@ class _Corpus:
                 self._ends.setdefault(token, []).append(self._length)
 
     def speculate(self, end: Sequence[int], limit: int) -> tuple[float, list[int]]:
-        """The best score and its draft after a stream that ends with ``end``."""
+        """See :class:`Corpus`."""
         best: tuple[float, list[int]] = (0.0, [])
         positions: _Positions = np.array(self._ends.get(end[-1], ()) if end else (), dtype=np.int64)
         match = 1
@@ -97,7 +130,7 @@ class PastOutputs:
     """The tree of the outputs of all requests."""
 
     def __init__(self) -> None:
-        self.corpus = _Corpus()
+        self.corpus = make_corpus()
 
 
 class SuffixDecodingSource:
@@ -108,11 +141,11 @@ class SuffixDecodingSource:
     """
 
     def __init__(self, past: PastOutputs | None = None) -> None:
-        self._own = _Corpus()
+        self._own = make_corpus()
         self._past = None if past is None else past.corpus
         self._end: list[int] = []
         if self._past is not None:
-            self._past.extend([_SEPARATOR])
+            self._past.begin()
 
     def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
         """Propose at most ``min(limit, 16)`` tokens."""
