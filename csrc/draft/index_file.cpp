@@ -120,23 +120,20 @@ void sync_directory(const std::string& path) {
 
 // What is wrong with the fixed fields, or an empty string.
 std::string check_header(const Header& header, uint64_t actual_bytes) {
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0)
-    return "not a Maglio index file; build the index again";
-  if (header.byte_order != kByteOrder)
-    return "written on a machine with another byte order; build the index again";
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return "not a Maglio index file";
+  if (header.byte_order != kByteOrder) return "written on a machine with another byte order";
   if (header.version != kVersion) {
     return "has format version " + std::to_string(header.version) + ", this Maglio reads " +
-           std::to_string(kVersion) + "; build the index again";
+           std::to_string(kVersion);
   }
   if (header.file_bytes != actual_bytes) {
     return "truncated or overlong: the header says " + std::to_string(header.file_bytes) +
-           " bytes, the file has " + std::to_string(actual_bytes) + "; build the index again";
+           " bytes, the file has " + std::to_string(actual_bytes);
   }
-  if (header.fingerprint_bytes > kMaxFingerprint)
-    return "damaged: the fingerprint is too long; build the index again";
+  if (header.fingerprint_bytes > kMaxFingerprint) return "damaged: the fingerprint is too long";
   constexpr uint32_t kMaxCount = static_cast<uint32_t>(std::numeric_limits<int32_t>::max());
   if (header.tokens > kMaxCount || header.states > kMaxCount || header.edges > kMaxCount) {
-    return "damaged: a section size is impossible; build the index again";
+    return "damaged: a section size is impossible";
   }
   return "";
 }
@@ -166,21 +163,20 @@ void save_index(const FrozenAutomaton& index, const std::string& path,
 }
 
 OpenedIndex open_index(const std::string& path, const std::string* expected) {
-  const auto refuse_if = [&path](const std::string& reason) {
-    if (!reason.empty()) throw IndexFileError(path, reason);
+  const auto refuse_if = [&path](const std::string& problem) {
+    if (!problem.empty()) throw IndexFileError(path, problem + "; build the index again");
   };
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
-    refuse_if(system_reason("cannot be opened"));
+    throw IndexFileError(path, system_reason("cannot be opened"));
   }
-  if (!S_ISREG(status.st_mode)) refuse_if("not a regular file");
+  if (!S_ISREG(status.st_mode)) throw IndexFileError(path, "not a regular file");
   const size_t bytes = static_cast<size_t>(status.st_size);
-  if (bytes < sizeof(Header))
-    refuse_if("too short to be a Maglio index file; build the index again");
+  if (bytes < sizeof(Header)) refuse_if("too short to be a Maglio index file");
 
   const auto mapping = std::make_shared<const Mapping>(file, bytes);
-  if (!mapping->valid()) refuse_if(system_reason("cannot be mapped"));
+  if (!mapping->valid()) throw IndexFileError(path, system_reason("cannot be mapped"));
   Header header;
   std::memcpy(&header, mapping->data(), sizeof(header));
   refuse_if(check_header(header, bytes));
@@ -188,27 +184,25 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
                                      static_cast<int32_t>(header.states),
                                      static_cast<int32_t>(header.edges)};
   const std::string problem = sizes.check();
-  if (!problem.empty()) refuse_if("damaged: " + problem + "; build the index again");
+  if (!problem.empty()) refuse_if("damaged: " + problem);
   const size_t head_bytes = sizeof(Header) + padded(header.fingerprint_bytes);
   const size_t body_bytes = sizes.body_words() * sizeof(int32_t);
-  if (head_bytes + body_bytes != bytes)
-    refuse_if("damaged: the sections do not fill the file; build the index again");
+  if (head_bytes + body_bytes != bytes) refuse_if("damaged: the sections do not fill the file");
   const char* body = mapping->data() + head_bytes;
   if (checksum(mapping->data() + kChecked, head_bytes - kChecked, body, body_bytes) !=
       header.checksum) {
-    refuse_if("damaged: the checksum differs; build the index again");
+    refuse_if("damaged: the checksum differs");
   }
 
   OpenedIndex opened;
   opened.fingerprint.assign(mapping->data() + sizeof(Header), header.fingerprint_bytes);
   if (expected != nullptr && *expected != opened.fingerprint) {
-    refuse_if("made with the tokenizer '" + opened.fingerprint + "', not '" + *expected +
-              "'; build the index again");
+    refuse_if("made with the tokenizer '" + opened.fingerprint + "', not '" + *expected + "'");
   }
   opened.index = std::make_shared<const FrozenAutomaton>(
       sizes, reinterpret_cast<const int32_t*>(body), mapping);
   const std::string damage = opened.index->check();
-  if (!damage.empty()) refuse_if("damaged: " + damage + "; build the index again");
+  if (!damage.empty()) refuse_if("damaged: " + damage);
   return opened;
 }
 

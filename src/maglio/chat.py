@@ -104,8 +104,7 @@ class Conversation:
         self._warm = warm
         self._shelf = ReferenceShelf(model.tokenizer, _past_answers(warm))
         self._session = model.session()
-        self._speculation = speculation
-        self._begin(sampling or SamplingParams(), position=0, stream=())
+        self._begin(self._sampling_by(sampling or SamplingParams()), speculation, stream=())
         for reference in each(references):
             self.add_reference(reference)
 
@@ -172,9 +171,10 @@ class Conversation:
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        same_stream = getattr(params, "seed", None) == self._sampler.params.seed
-        position = self._sampler.position if same_stream else 0
-        self._begin(params, position=position, stream=self._decoder.tokens)
+        sampler = self._sampling_by(params)
+        if params.seed == self.sampling.seed:
+            sampler.seek(self.position)
+        self._begin(sampler, self._speculation, stream=self._decoder.tokens)
 
     @property
     def on_full(self) -> OnFull:
@@ -205,12 +205,8 @@ class Conversation:
     @speculation.setter
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
-        self._begin(
-            self.sampling,
-            position=self.position,
-            stream=self._decoder.tokens,
-            speculation=speculation,
-        )
+        sampler = self._sampling_by(self.sampling, self.position)
+        self._begin(sampler, speculation, stream=self._decoder.tokens)
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -373,36 +369,35 @@ class Conversation:
         self._settle()
         self._become(History(saved.system, turns, saved.dropped))
         self.clear_references()
-        self._begin(saved.sampling, position=saved.position, stream=self._decoder.tokens)
+        sampler = self._sampling_by(saved.sampling, saved.position)
+        self._begin(sampler, self._speculation, stream=self._decoder.tokens)
         for reference in saved.references:
             self._add_if_possible(reference)
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def _sampling_by(self, params: SamplingParams, position: int = 0) -> Sampler:
+        sampler = Sampler(params, self._model.engine.n_vocab)
+        sampler.seek(position)
+        return sampler
+
     def _begin(
-        self,
-        params: SamplingParams,
-        *,
-        position: int,
-        stream: Sequence[int],
-        speculation: bool | Speculation | None = None,
+        self, sampler: Sampler, speculation: bool | Speculation, *, stream: Sequence[int]
     ) -> None:
         """Make the decoder; its session may hold a beginning of ``stream``.
 
         Whatever cannot be made leaves everything as it was.
         """
-        how = self._speculation if speculation is None else speculation
-        source, options, gate = self._model.drafter.begin(how, params, joins_past=False)
+        source, options, gate = self._model.drafter.begin(
+            speculation, sampler.params, joins_past=False
+        )
         turn_gate = None if source is None else TurnGate(source)
         if turn_gate is not None:
             self._shelf.tell(turn_gate)
-        sampler = Sampler(params, self._model.engine.n_vocab)
-        sampler.seek(position)
-        decoder = SpeculativeDecoder(
+        self._decoder = SpeculativeDecoder(
             self._session, sampler, turn_gate, options=options, gate=gate, tokens=stream
         )
-        self._speculation, self._sampler, self._gate = how, sampler, turn_gate
-        self._decoder = decoder
+        self._speculation, self._sampler, self._gate = speculation, sampler, turn_gate
 
     def _add_if_possible(self, reference: Reference) -> None:
         try:

@@ -13,7 +13,7 @@ from maglio.draft.calibration import (
     Calibration,
     Calibrations,
     Forecast,
-    cell_of,
+    row_of,
 )
 from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.cost import COST_CURVES, FLAT_COST, CostCurve
@@ -31,7 +31,7 @@ def index(cost, **options) -> SpeculationIndex:
 
 
 def forecast(agreed: int, tokens, evidence=None) -> Forecast:
-    return Forecast(agreed, list(tokens), bytes(len(tokens)) if evidence is None else evidence)
+    return Forecast.of(agreed, list(tokens), bytes(len(tokens)) if evidence is None else evidence)
 
 
 def hazard(calibration: Calibration, agreed: int, evidence: int = 0) -> float:
@@ -39,18 +39,18 @@ def hazard(calibration: Calibration, agreed: int, evidence: int = 0) -> float:
 
 
 def tried(calibration: Calibration, agreed: int) -> tuple[float, float]:
-    cell = cell_of(agreed) * len(EVIDENCE)
+    cell = row_of(agreed) * len(EVIDENCE)
     return calibration._tried[cell], calibration._accepted[cell]
 
 
 def test_the_built_in_tables_rise_with_agreement_and_have_a_place_for_every_length():
     for table in PRIORS.values():
-        assert len(table) == cell_of(10**6) + 1
+        assert len(table) == row_of(10**6) + 1
         for column in zip(*table, strict=True):
             assert list(column) == sorted(column)
             assert all(0.0 < p < 1.0 for p in column)
         assert all(len(row) == len(EVIDENCE) for row in table)
-    assert [cell_of(n) for n in (0, 1, 2, 3, 4, 5, 6, 7)] == [0, 1, 2, 3, 4, 5, 5, 6]
+    assert [row_of(n) for n in (0, 1, 2, 3, 4, 5, 6, 7)] == [0, 1, 2, 3, 4, 5, 5, 6]
 
 
 def test_contexts_that_were_always_followed_so_promise_more_than_those_that_were_not():
@@ -70,7 +70,7 @@ costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
 def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cost, match, limit):
     source = index(cost)
     source.observe(DOCUMENT[:match])
-    hazards = [PRIORS["reference"][cell_of(match + j)][0] for j in range(limit)]
+    hazards = [PRIORS["reference"][row_of(match + j)][0] for j in range(limit)]
     gains = [1.05]  # a plain step, and what a draft has to gain on it
     for k in range(1, limit + 1):
         expected, p = 1.0, 1.0
@@ -208,7 +208,7 @@ def test_evidence_in_one_cell_shifts_the_others():
     calibration = Calibration("conversation")
     for _ in range(30):
         calibration.learn(forecast(2, [1]), [2])
-    assert hazard(calibration, 4) < PRIORS["conversation"][cell_of(4)][0] - 0.1
+    assert hazard(calibration, 4) < PRIORS["conversation"][row_of(4)][0] - 0.1
     assert hazard(calibration, 2) < 0.15
 
 

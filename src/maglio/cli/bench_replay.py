@@ -70,8 +70,8 @@ def replay(
         return read_tokenizer(ModelFile(path))
 
     sets = [load_data_set(path, load_tokenizer, limit=limit) for path in data]
-    # A pipe has no width to cut figures to.
     arctic = find_suffix_tree() is not None
+    # A pipe has no width to cut figures to.
     console = Console(width=None if sys.stdout.isatty() else 160)
     lines: list[dict[str, Any]] = []
     if any(name.startswith("suffix-decoding") for name in policies):
@@ -137,7 +137,7 @@ def _calibration_table(title: str, cells: Sequence[Cell]) -> Table:
             cell.source,
             cell.bucket,
             str(cell.tried[0]),
-            *("-" if value is None else f"{value:.3f}" for value in values),
+            *map(_share, values),
         )
     return table
 
@@ -151,10 +151,12 @@ def _evidence_table(title: str, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         if cell.source != "recycling":
             values = [cell.weighed_probability(evidence) for evidence in range(len(EVIDENCE))]
-            table.add_row(
-                cell.bucket, *("-" if value is None else f"{value:.3f}" for value in values)
-            )
+            table.add_row(cell.bucket, *map(_share, values))
     return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _cell_json(dataset: DataSet, group: str, cell: Cell) -> dict[str, Any]:

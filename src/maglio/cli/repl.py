@@ -44,6 +44,14 @@ message that begins with three quotation marks, until a line of only three. // b
 with a /."""
 
 
+_SETTINGS = {
+    field.name: field.type
+    for field in dataclasses.fields(SamplingParams)
+    if field.name != "logit_bias"
+}
+"""Sampling parameters that /set can change, and their types."""
+
+
 class _QuitError(Exception):
     """The user wants to leave."""
 
@@ -253,14 +261,12 @@ class Repl:
             self._chat.max_tokens = _whole(name, value)
             self._note(f"{name} {self._chat.max_tokens}")
             return
-        kinds = {field.name: field.type for field in dataclasses.fields(SamplingParams)}
-        kinds.pop("logit_bias")
-        if name not in kinds:
+        if name not in _SETTINGS:
             raise InvalidArgumentError(
-                f"/set {name}: can be max_tokens or one of {', '.join(kinds)}"
+                f"/set {name}: can be max_tokens or one of {', '.join(_SETTINGS)}"
             )
         try:
-            number = int(value) if kinds[name] == "int" else float(value)
+            number = int(value) if _SETTINGS[name] == "int" else float(value)
         except ValueError:
             raise InvalidArgumentError(f"/set {name}: {value!r} is no number") from None
         changes: dict[str, Any] = {name: number}
@@ -269,9 +275,8 @@ class Repl:
 
     def _show_settings(self) -> None:
         self._note(f"max_tokens {self._chat.max_tokens}")
-        for field in dataclasses.fields(SamplingParams):
-            if field.name != "logit_bias":
-                self._note(f"{field.name} {getattr(self._chat.sampling, field.name)}")
+        for name in _SETTINGS:
+            self._note(f"{name} {getattr(self._chat.sampling, name)}")
 
     def _set_color(self, choice: str) -> None:
         self._color = _switch("color", choice)

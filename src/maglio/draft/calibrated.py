@@ -40,7 +40,7 @@ class CalibratedPolicy:
         best: Choice | None = None
         best_gain = 1.0 + self._options.margin
         for member, agreed, most in self._candidates(matched, recycling, limit):
-            forecast = Forecast(agreed, *member.matcher.weighed_draft(most))
+            forecast = Forecast.of(agreed, *member.matcher.weighed_draft(most))
             self._forecasts.append(_Pending(member.calibration, forecast))
             length, gain = self._best_length(member.calibration.hazards(forecast))
             if gain > best_gain:
@@ -88,6 +88,6 @@ class CalibratedPolicy:
     def forget(self, tried: int) -> None:
         """Learn nothing beyond the first ``tried`` tokens of the forecasts."""
         self._forecasts = [
-            _Pending(calibration, Forecast(agreed, tokens[:tried], evidence[:tried]))
-            for calibration, (agreed, tokens, evidence) in self._forecasts
+            _Pending(calibration, forecast.first(tried))
+            for calibration, forecast in self._forecasts
         ]

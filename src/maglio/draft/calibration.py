@@ -52,10 +52,10 @@ PRIORS: dict[str, tuple[tuple[float, ...], ...]] = {
     "history": _MATCHED,
     "recycling": tuple((hazard,) * len(EVIDENCE) for hazard in _RECYCLED),
 }
-"""Hazards by cell of agreement and by evidence, measured on recorded runs and conversations."""
+"""Hazards by row of agreement and by evidence, measured on recorded runs and conversations."""
 
-_EDGES = (0, 1, 2, 3, 4, 6, 8, 12, 20, 40, 80)  # the last agreement of each cell but the last
-_CELL_OF = [sum(edge < agreed for edge in _EDGES) for agreed in range(_EDGES[-1] + 2)]
+_EDGES = (0, 1, 2, 3, 4, 6, 8, 12, 20, 40, 80)  # the last agreement of each row but the last
+_ROW_OF = [sum(edge < agreed for edge in _EDGES) for agreed in range(_EDGES[-1] + 2)]
 _SHIFT_RATE = 0.08
 _MAX_SHIFT = 3.0
 _KEPT_SHIFT = 0.5  # of a turn's shift at the start of the next one: it may be about something else
@@ -63,23 +63,32 @@ _PRIOR_WEIGHT = 12.0  # a cell's own counts outweigh the built-in table after th
 _MEMORY = 256  # counts are halved here, so that a stream may change its mind
 
 
-def cell_of(agreed: int) -> int:
+def row_of(agreed: int) -> int:
     """The row of the table for ``agreed`` tokens of agreement."""
-    return _CELL_OF[min(agreed, len(_CELL_OF) - 1)]
+    return _ROW_OF[min(agreed, len(_ROW_OF) - 1)]
 
 
 class Forecast(NamedTuple):
-    """What a source would draft: tokens that may follow ``agreed`` tokens of agreement.
+    """What a source would draft.
 
     Attributes:
-        agreed: tokens of the stream's end that the source has found elsewhere.
-        tokens: what followed them there.
-        evidence: a class of :data:`EVIDENCE` per token.
+        tokens: what may come next.
+        cells: for each token, where a calibration counts it.
     """
 
-    agreed: int
     tokens: list[int]
-    evidence: bytes
+    cells: list[int]
+
+    @classmethod
+    def of(cls, agreed: int, tokens: list[int], evidence: bytes) -> Forecast:
+        """A draft after ``agreed`` tokens of agreement, with a class of evidence per token."""
+        width = len(EVIDENCE)
+        cells = [row_of(agreed + i) * width + weight for i, weight in enumerate(evidence)]
+        return cls(tokens, cells)
+
+    def first(self, n: int) -> Forecast:
+        """Its first ``n`` tokens."""
+        return Forecast(self.tokens[:n], self.cells[:n])
 
 
 class Calibration:
@@ -99,21 +108,14 @@ class Calibration:
 
     def hazards(self, forecast: Forecast) -> list[float]:
         """For each token of a draft, the probability that it is accepted if all before it are."""
-        accepted, tried, log_odds, shift = self._accepted, self._tried, self._log_odds, self._shift
-        return [
-            (accepted[cell] + _PRIOR_WEIGHT / (1.0 + exp(-log_odds[cell] - shift)))
-            / (tried[cell] + _PRIOR_WEIGHT)
-            for cell in self._cells(forecast)
-        ]
+        return [self._estimate(cell) for cell in forecast.cells]
 
     def learn(self, forecast: Forecast, committed: Sequence[int]) -> None:
         """A forecast met what was committed.
 
         Tokens past the first difference, and past the end of what was committed, tell nothing.
         """
-        for proposed, token, cell in zip(
-            forecast.tokens, committed, self._cells(forecast), strict=False
-        ):
+        for proposed, cell, token in zip(*forecast, committed, strict=False):
             accepted = proposed == token
             self._count(cell, accepted)
             if not accepted:
@@ -122,14 +124,6 @@ class Calibration:
     def begin_turn(self) -> None:
         """The next tokens answer another message."""
         self._shift *= _KEPT_SHIFT
-
-    @staticmethod
-    def _cells(forecast: Forecast) -> list[int]:
-        width, last = len(EVIDENCE), len(_CELL_OF) - 1
-        return [
-            _CELL_OF[agreed if agreed < last else last] * width + evidence
-            for agreed, evidence in enumerate(forecast.evidence, forecast.agreed)
-        ]
 
     def _count(self, cell: int, accepted: bool) -> None:
         shift = self._shift + _SHIFT_RATE * (accepted - self._prior(cell))
@@ -142,6 +136,10 @@ class Calibration:
 
     def _prior(self, cell: int) -> float:
         return 1.0 / (1.0 + exp(-self._log_odds[cell] - self._shift))
+
+    def _estimate(self, cell: int) -> float:
+        weighted = self._accepted[cell] + _PRIOR_WEIGHT * self._prior(cell)
+        return weighted / (self._tried[cell] + _PRIOR_WEIGHT)
 
 
 class Calibrations:
