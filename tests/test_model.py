@@ -153,7 +153,21 @@ def test_a_prompt_longer_than_the_context_says_both_numbers(model):
         model.session().forward([5] * 300)
 
 
-@pytest.mark.parametrize("tokens", [[], [0.5], [[1, 2]], [49152], [-1]])
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [],
+        [0.5],
+        [[1, 2]],
+        [49152],
+        [-1],
+        [*range(150), 49152],
+        [*range(150), -1],
+        np.array([1, 49152]),
+        np.array([-1, 1]),
+    ],
+    ids=str,
+)
 def test_a_session_refuses_what_is_no_token_sequence(model, tokens):
     session = model.session()
     with pytest.raises(maglio.InvalidArgumentError):

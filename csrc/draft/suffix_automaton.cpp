@@ -150,18 +150,15 @@ size_t SuffixAutomaton::draft(size_t limit, int32_t* out, Evidence* evidence) {
   return count;
 }
 
+// A split may have left the cursor's string to a clone. The state it is at still has strings that
+// end at the last counted position, so the step is there; the links then lead to the right state.
 void SuffixAutomaton::count_contexts() {
   for (; counted_ < indexed_tokens(); ++counted_) {
-    // A split may have given the cursor's string to a clone, which is then the link.
-    const auto settle = [this] {
-      while (counting_ != 0 && states_[states_[counting_].link].length >= counting_length_) {
-        counting_ = states_[counting_].link;
-      }
-    };
-    settle();
     counting_ = step(counting_, tokens_[counted_]);
     counting_length_ = std::min(counting_length_ + 1, kCounted);
-    settle();
+    while (states_[states_[counting_].link].length >= counting_length_) {
+      counting_ = states_[counting_].link;
+    }
     for (int32_t v = counting_; v != 0; v = states_[v].link) ++states_[v].count;
   }
 }

@@ -158,6 +158,19 @@ def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
     assert calibration._tried == counts
 
 
+def test_the_first_prompt_of_a_stream_forgets_nothing():
+    calibrations = Calibrations()
+    calibrations.of("conversation")._shift = 1.0
+    options = IndexOptions(policy="calibrated", cost=FREE)
+    source = SpeculationIndex(50, options=options, calibrations=calibrations)
+    source.observe([1, 2, 3])
+    source.observe([4, 5, 6])
+    assert calibrations.of("conversation")._shift == 1.0
+    source.suggest([], 4)
+    source.observe([7, 8, 9])
+    assert calibrations.of("conversation")._shift == 0.5
+
+
 def test_a_prompt_after_an_interrupted_step_begins_a_turn():
     source = index(FREE)
     calibration = source._references[0].calibration
