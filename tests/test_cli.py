@@ -171,3 +171,12 @@ def test_template_variables_are_a_json_object(variables):
         assert run.returncode == 1
         assert run.stderr.count(b"\n") == 1
         assert b"--chat-template-kwargs" in run.stderr
+
+
+@pytest.mark.parametrize(("flag", "command"), [("--spec-bench", "probe"), ("--repl", "chat")])
+def test_commands_that_others_spell_as_flags_work_so_too(flag, command):
+    shown = maglio(flag, "--help")
+    assert shown.returncode == 0
+    assert f" {command} [OPTIONS]".encode() in shown.stdout
+    assert shown.stdout == maglio(command, "--help").stdout
+    assert maglio("--nonsense", "--help").returncode != 0

@@ -27,6 +27,10 @@ app.add_typer(index.app, name="index")
 app.add_typer(bench.app, name="bench")
 
 
+_FLAGS = {"--spec-bench": "probe", "--repl": "chat"}
+"""Commands that others spell as flags."""
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"maglio {maglio.__version__}")
@@ -45,7 +49,7 @@ def _root(
 def main() -> None:
     """Run the command line; every expected failure is one line on stderr."""
     try:
-        app()
+        app([_FLAGS.get(argument, argument) for argument in sys.argv[1:2]] + sys.argv[2:])
     except maglio.MaglioError as error:
         print(f"maglio: {error}", file=sys.stderr)
         sys.exit(1)
