@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import maglio
-from maglio.bench.verify_cost import Spread
+from maglio.economics.probe import Spread
 
 PROMPT = "A history of the windmill, from its beginnings to the present day.\n\n"
 

@@ -21,7 +21,8 @@ from typing import Protocol
 
 import numpy as np
 
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
+from maglio.gguf import ModelFile
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PREFILL = 512

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import maglio
-from maglio.engine.native import NativeEngine, machine
+from maglio import machine
+from maglio.engine.native import NativeEngine
 from support.real_models import real_model_path
 
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from maglio.cli.app import app
 from maglio.default_model import default_model_path
-from maglio.engine.native import ModelFile
 from maglio.errors import ModelFileError
+from maglio.gguf import ModelFile
 from maglio.model_text import read_chat_template, read_tokenizer
 from support.gguf_bytes import RawGguf
 

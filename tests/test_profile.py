@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from maglio.bench.verify_cost import ContextCosts, Spread, VerifyCosts
+from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
+from maglio.economics.profile import ProfileKey, ProfileStore, fingerprint
 from maglio.errors import ProfileError
-from maglio.profile import ProfileKey, ProfileStore, fingerprint
 
 KEY = ProfileKey("abc", "native", "0.1.0", 2, "avx512")
 

@@ -1,6 +1,7 @@
 """Exact speculative decoding without a draft model, on ordinary CPUs."""
 
 from maglio.chat import Conversation
+from maglio.chat.turn import Answer, Turn
 from maglio.decode import GenerationStats, SamplingParams
 from maglio.errors import (
     ChatTemplateError,
@@ -15,7 +16,6 @@ from maglio.errors import (
 from maglio.generation import Generation, Stream, TextToken
 from maglio.model import Model, load
 from maglio.speculation import Speculation
-from maglio.turn import Answer, Turn
 from maglio.version import __version__
 
 __all__ = [

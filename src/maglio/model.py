@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 
 from maglio.chat import Conversation, OnFull
+from maglio.chat.warm import WarmIndex
+from maglio.checks import check_choice
 from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.draft.source import DraftSource
-from maglio.engine.native import ModelFile, NativeEngine, NativeSession
+from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
+from maglio.economics.profile import ProfileKey, ProfileStore
+from maglio.engine.native import NativeEngine, NativeSession
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
+from maglio.gguf import ModelFile
 from maglio.model_text import read_chat_template, read_tokenizer
-from maglio.profile import ProfileKey, ProfileStore
 from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafter, Speculation
 from maglio.text import ChatTemplate, Tokenizer
-from maglio.warm import WarmIndex
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
@@ -51,8 +53,8 @@ def load(
         InvalidArgumentError: an argument is out of range.
         OutOfMemoryError: the model does not fit in memory.
     """
-    _check_choice("engine", engine, ("auto", "native"))
-    _check_choice("kv_cache", kv_cache, ("f16",))
+    check_choice("engine", engine, ("auto", "native"))
+    check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(default_model_path() if path is None else path)
     tokenizer = read_tokenizer(file)
     native = NativeEngine(file, n_ctx=n_ctx, threads=threads)
@@ -268,8 +270,3 @@ def _texts(stop: Sequence[str]) -> Sequence[str]:
     if not isinstance(stop, Sequence):
         raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
     return (stop,) if isinstance(stop, str) else stop
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidArgumentError(f"{name} is {value!r}; it can be {' or '.join(choices)}")

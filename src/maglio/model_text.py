@@ -5,8 +5,8 @@ Boundary: joins the reader of model files and :mod:`maglio.text`, which know not
 
 from __future__ import annotations
 
-from maglio.engine.native import ModelFile
 from maglio.errors import ModelFileError
+from maglio.gguf import ModelFile
 from maglio.text import Tokenizer, from_metadata
 
 

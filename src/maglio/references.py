@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from maglio.draft.cascade import frozen
 from maglio.draft.suffix import FrozenAutomaton
-from maglio.engine.native.machine import available_memory
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.machine import available_memory
 from maglio.text import Tokenizer
 
 Reference = str | Path | Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from maglio.decode import CostGate, DecodeOptions, GateOptions, LiveCost, SamplingParams
+from maglio.decode import DecodeOptions, SamplingParams
 from maglio.draft.calibration import Calibrations
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import NATIVE_COST, CostModel
 from maglio.draft.options import IndexOptions, PolicyName
 from maglio.draft.past_streams import PastStreams
 from maglio.draft.source import DraftSource
+from maglio.economics.cost import NATIVE_COST, CostModel
+from maglio.economics.gate import CostGate, GateOptions
+from maglio.economics.live_cost import LiveCost
 from maglio.errors import InvalidArgumentError
 
 DEFAULT_POLICY: PolicyName = "calibrated"

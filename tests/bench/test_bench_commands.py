@@ -13,7 +13,7 @@ from bench.samples import QUESTION, write_lines
 from maglio.bench.curves import find_curves
 from maglio.bench.runs_file import Run, write_runs
 from maglio.cli.app import app
-from maglio.draft.cost import COST_CURVES
+from maglio.economics.cost import COST_CURVES
 from maglio.errors import DataFileError, InvalidArgumentError
 
 

@@ -14,8 +14,8 @@ from maglio.bench.replay import Limits, Tally, replay, replay_stream
 from maglio.bench.stream import TokenStream, Turn
 from maglio.decode import DecodeOptions
 from maglio.draft.calibration import EVIDENCE
-from maglio.draft.cost import COST_CURVES, CostCurve
 from maglio.draft.suffix import ConversationSource
+from maglio.economics.cost import COST_CURVES, CostCurve
 from maglio.errors import InvalidArgumentError
 from support.decoding import GREEDY, PROMPT, ids, plain_run
 from support.toy_session import ToySession

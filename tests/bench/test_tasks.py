@@ -13,10 +13,10 @@ import maglio
 from bench.samples import QUESTION, write_lines
 from maglio.bench.report import color_of, html_report
 from maglio.bench.tasks import BUILT_IN, SAMPLED, Task, TaskResult, asked, run_task, summarise
-from maglio.bench.verify_cost import Spread
 from maglio.cli.app import app
 from maglio.decode.stats import StatsRecorder
-from maglio.draft.cost import NATIVE_COST, CostCurve
+from maglio.economics.cost import NATIVE_COST, CostCurve
+from maglio.economics.probe import Spread
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import TextToken
 from support.real_models import real_model_path

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maglio.bench.verify_cost import (
+from maglio.economics.cost import NATIVE_COST
+from maglio.economics.probe import (
     ContextCosts,
     Spread,
     VerifyCosts,
@@ -15,7 +16,6 @@ from maglio.bench.verify_cost import (
     measure,
     strict_break_even,
 )
-from maglio.draft.cost import NATIVE_COST
 from maglio.errors import InvalidArgumentError
 from support.clock import Clock, timed_session
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import maglio
+from maglio.chat.warm import MAX_TOKENS, WarmIndex
 from maglio.errors import ConversationFileError, IndexFileError
-from maglio.warm import MAX_TOKENS, WarmIndex
 from support.chat_model import STOP
 
 SAMPLED = maglio.SamplingParams(temperature=0.9, logit_bias={STOP: 3.0}, seed=7)
@@ -147,14 +147,14 @@ KILLED = textwrap.dedent("""
     import os, signal, sys
     from pathlib import Path
     import maglio
-    from maglio import saved_chat
-    from maglio.warm import WarmIndex
+    from maglio.chat import saved
+    from maglio.chat.warm import WarmIndex
 
     def save(n):
         if sys.argv[3] == "warm":
             return WarmIndex("key", 300, folder=Path(sys.argv[1])).add([n] * 9, None)
         turn = maglio.Turn(str(n) * 1000, "x", (1,), "stop")
-        saved_chat.write(Path(sys.argv[1], "talk.json"), saved_chat.SavedChat(
+        saved.write(Path(sys.argv[1], "talk.json"), saved.SavedChat(
             fingerprint="f", system=None, turns=(turn,) * 50, dropped=0, references=(),
             sampling=maglio.SamplingParams(), position=n))
 
@@ -179,7 +179,7 @@ def test_being_killed_while_saving_loses_nothing_saved_before(tmp_path, what, at
         assert warm.tokens().tolist() == [n for n in range(1, saved + 1) for _ in range(9)]
         warm.add([3], None)  # no lock is left behind
     else:
-        chat = maglio.saved_chat.read(tmp_path / "talk.json", 300)
+        chat = maglio.chat.saved.read(tmp_path / "talk.json", 300)
         assert chat.position == saved
         assert len(chat.turns) == 50
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import maglio
 from maglio.bench import verify_cost
 from maglio.cli.app import app
+from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.errors import MaglioError
-from maglio.profile import ProfileKey, ProfileStore
 
 FAST = ["-c", "8", "-c", "16", "-r", "2", "-t", "1"]
 

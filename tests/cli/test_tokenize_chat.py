@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from maglio.cli.app import app
 from maglio.default_model import default_model_path
-from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError, ModelFileError
+from maglio.gguf import ModelFile
 from maglio.text import from_metadata
 
 

@@ -10,8 +10,8 @@ import pytest
 import maglio
 from maglio.decode import DecodeOptions, SamplingParams
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import FLAT_COST
 from maglio.draft.options import IndexOptions
+from maglio.economics.cost import FLAT_COST
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
 from support.models import TINY, Family, write_model
 

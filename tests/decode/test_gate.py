@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from maglio.decode import CostGate, GateEvents, GateOptions, LiveCost
-from maglio.draft.cost import CostCurve
+from maglio.economics.cost import CostCurve
+from maglio.economics.gate import CostGate, GateEvents, GateOptions
+from maglio.economics.live_cost import LiveCost
 from maglio.errors import (
     CostTableEmptyError,
     InvalidArgumentError,

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.decode import CostGate, DecodeOptions, GateOptions, LiveCost, SpeculativeDecoder
-from maglio.draft.cost import NATIVE_COST, CostCurve
+from maglio.decode import DecodeOptions, SpeculativeDecoder
+from maglio.economics.cost import NATIVE_COST, CostCurve
+from maglio.economics.gate import CostGate, GateOptions
+from maglio.economics.live_cost import LiveCost
 from support.clock import Clock, timed_session
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
 from support.toy_sources import ScriptedSource, perfect, spoil

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maglio.decode import LiveCost
-from maglio.draft.cost import CostCurve
+from maglio.economics.cost import CostCurve
+from maglio.economics.live_cost import LiveCost
 
 TABLE = CostCurve([(1, 1.0), (3, 1.65), (5, 1.42), (9, 2.84), (17, 4.5)])
 

@@ -16,8 +16,8 @@ from maglio.draft.calibration import (
     row_of,
 )
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import COST_CURVES, FLAT_COST, CostCurve
 from maglio.draft.options import IndexOptions
+from maglio.economics.cost import COST_CURVES, FLAT_COST, CostCurve
 
 FREE = CostCurve([(1, 1.0), (100, 1.0)])
 DEAR = CostCurve([(1, 1.0), (2, 3.0)])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from maglio.draft.source import DraftSource, LabelsDrafts, SourceCounts, TruncatesPending
-from maglio.draft.suffix import ConversationSource, common_prefix, draft_budget, token_array
+from maglio.draft.suffix import ConversationSource, common_prefix, draft_budget
 from maglio.errors import InvalidArgumentError
+from maglio.tokens import token_array
 
 
 @pytest.fixture

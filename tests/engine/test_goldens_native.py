@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
+from maglio.gguf import ModelFile
 from support import goldens
 from support.real_models import real_model_path
 

@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import maglio
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
 from maglio.errors import ModelFileError, OutOfMemoryError
+from maglio.gguf import ModelFile
 from support.gguf_bytes import FLOAT64, STRING, UINT32, UINT64, RawGguf
 from support.models import FAMILIES, Shape, write_model
 from support.spm_vocabulary import SPM
@@ -330,7 +331,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 def test_a_model_beyond_the_memory_is_refused_before_it_is_read(
     sound: Files, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maglio.engine.native.machine.available_memory", lambda: 1000)
+    monkeypatch.setattr("maglio.machine.available_memory", lambda: 1000)
     with pytest.raises(OutOfMemoryError, match="smaller or more strongly quantized"):
         load(sound["llama"], folder)
 

@@ -10,7 +10,8 @@ from gguf import GGMLQuantizationType, GGUFReader
 from gguf.quants import Q4_K, dequantize
 
 from maglio import _core
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
+from maglio.gguf import ModelFile
 from support.goldens import log_softmax
 from support.models import FAMILIES, FORMATS, K_FORMATS
 from support.reference import Reference

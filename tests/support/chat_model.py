@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import maglio
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
+from maglio.gguf import ModelFile
 from maglio.text import from_metadata
 from support.models import TINY, write_model
 

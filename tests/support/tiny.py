@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from maglio import _core
-from maglio.engine.native import ModelFile, NativeEngine
+from maglio.engine.native import NativeEngine
+from maglio.gguf import ModelFile
 from support.models import Family, Shape, tiny_shape, write_model
 
 ISAS: tuple[str, ...] = tuple(_core.isa_names())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from maglio.draft.cost import COST_CURVES, CostCurve
+from maglio.economics.cost import COST_CURVES, CostCurve
 from maglio.errors import DataFileError, InvalidArgumentError
 
 MAX_CURVE_BYTES = 1 << 20

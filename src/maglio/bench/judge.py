@@ -12,7 +12,7 @@ from maglio.bench.policies import Bench, Policy
 from maglio.bench.replay import Tally, replay
 from maglio.bench.runs_file import read_runs
 from maglio.bench.stream import TokenStream, encode_dialogue
-from maglio.draft.cost import CostCurve
+from maglio.economics.cost import CostCurve
 from maglio.errors import DataFileError
 from maglio.text import Tokenizer
 

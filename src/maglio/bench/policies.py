@@ -17,11 +17,11 @@ from maglio.bench.peers import (
 from maglio.bench.replay import Limits
 from maglio.draft.calibration import Calibrations
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.cost import CostModel
 from maglio.draft.options import IndexOptions
 from maglio.draft.past_streams import PastStreams
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import ConversationSource
+from maglio.economics.cost import CostModel
 from maglio.errors import InvalidArgumentError
 
 MakeSource = Callable[[], DraftSource]

@@ -14,9 +14,9 @@ from itertools import islice
 
 from maglio.bench.stream import TokenStream, Turn
 from maglio.decode.guard import StreamView
-from maglio.draft.cost import CostModel
 from maglio.draft.source import DraftSource
 from maglio.draft.suffix import common_prefix
+from maglio.economics.cost import CostModel
 
 
 @dataclass(frozen=True, slots=True)

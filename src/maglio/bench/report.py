@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from maglio.bench.tasks import GroupSummary, TaskResult, summarise
-from maglio.bench.verify_cost import strict_break_even
-from maglio.draft.cost import CostModel
+from maglio.economics.cost import CostModel
+from maglio.economics.probe import strict_break_even
 from maglio.generation import TextToken
 
 _COLORS = {

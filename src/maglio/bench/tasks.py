@@ -11,8 +11,8 @@ from statistics import median
 
 from maglio.bench.data.dialogue import Message
 from maglio.bench.stream import encode_prompt
-from maglio.bench.verify_cost import Spread
 from maglio.decode import GenerationStats, SamplingParams
+from maglio.economics.probe import Spread
 from maglio.generation import TextToken
 from maglio.model import Model
 from maglio.speculation import Speculation

@@ -21,7 +21,7 @@ from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.bench.policies import POLICIES, find_policies
 from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
-from maglio.engine.native import ModelFile
+from maglio.gguf import ModelFile
 from maglio.model_text import read_tokenizer
 from maglio.text import Tokenizer
 

@@ -10,8 +10,8 @@ import typer
 
 from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
-from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
+from maglio.gguf import ModelFile
 from maglio.model_text import read_tokenizer
 from maglio.references import INDEX_SUFFIX, index_files
 

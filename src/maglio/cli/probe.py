@@ -13,7 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import maglio
-from maglio.bench.verify_cost import (
+from maglio.cli.options import ModelOption, ThreadsOption
+from maglio.economics.probe import (
     CONTEXTS,
     DRAFTS,
     REPETITIONS,
@@ -23,10 +24,9 @@ from maglio.bench.verify_cost import (
     measure,
     strict_break_even,
 )
-from maglio.cli.options import ModelOption, ThreadsOption
+from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.model import Model
-from maglio.profile import ProfileKey, ProfileStore
 
 _PLOT_WIDTH = 48
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from maglio.chat import Conversation
+from maglio.chat.turn import Answer
 from maglio.cli.line_reader import LineReader
 from maglio.cli.terminal import TokenWriter, details, summary
 from maglio.cli.thinking import ThinkingSplitter
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.turn import Answer
 
 HELP = """\
 /help                 this

@@ -14,8 +14,8 @@ import typer
 from maglio.cli.llama_vocabulary import llama_ids
 from maglio.cli.options import ModelOption, TemplateVariablesOption, template_variables
 from maglio.default_model import default_model_path
-from maglio.engine.native import ModelFile
 from maglio.errors import InvalidArgumentError
+from maglio.gguf import ModelFile
 from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.template import Message

@@ -1,8 +1,6 @@
 """Decoding: sampling, draft verification and statistics. Imports drafting and engine seams only."""
 
 from maglio.decode.decoder import SpeculativeDecoder
-from maglio.decode.gate import CostGate, GateEvents, GateOptions
-from maglio.decode.live_cost import LiveCost
 from maglio.decode.options import DecodeOptions, FinishReason
 from maglio.decode.params import SamplingParams
 from maglio.decode.sampler import Sampler
@@ -10,13 +8,9 @@ from maglio.decode.stats import GenerationStats, total
 from maglio.decode.token import Token
 
 __all__ = [
-    "CostGate",
     "DecodeOptions",
     "FinishReason",
-    "GateEvents",
-    "GateOptions",
     "GenerationStats",
-    "LiveCost",
     "Sampler",
     "SamplingParams",
     "SpeculativeDecoder",

@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from maglio.decode.gate import CostGate, GateEvents
+from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode.guard import GuardedSource, StreamView
 from maglio.decode.options import DecodeOptions, FinishReason
-from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
 from maglio.decode.stats import GenerationStats, StatsRecorder
-from maglio.decode.token import Token, checked_tokens
+from maglio.decode.token import Token
 from maglio.draft.source import DraftSource
+from maglio.economics.gate import CostGate, GateEvents
 from maglio.engine.base import Logits, Session
 from maglio.errors import ContextFullError, InvalidArgumentError, MaglioError
+from maglio.tokens import checked_tokens
 
 
 @dataclass(slots=True, kw_only=True)

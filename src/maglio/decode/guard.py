@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Any, ParamSpec, TypeVar, overload
 
 from maglio import _core
-from maglio.decode.params import check_int
-from maglio.decode.token import is_token
+from maglio.checks import check_int
 from maglio.draft.source import DraftSource
 from maglio.engine.base import Logits
+from maglio.tokens import is_token
 
 DEFAULT_LABEL = "draft"
 

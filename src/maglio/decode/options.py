@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from maglio.decode.params import MAX_TOKEN_ID, check_int
+from maglio.checks import MAX_TOKEN_ID, check_int
 
 FinishReason = Literal["stop", "length"]
 

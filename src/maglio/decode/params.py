@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
 
+from maglio.checks import MAX_SEED, MAX_TOKEN_ID, check_int, check_real
 from maglio.errors import InvalidArgumentError
-
-MAX_TOKEN_ID = 2**31 - 1
-MAX_SEED = 2**64 - 1
 
 LogitBias = tuple[tuple[int, float], ...]
 
@@ -70,25 +67,6 @@ class SamplingParams:
     def bias_pairs(self) -> LogitBias:
         """``logit_bias`` as ``(token id, bias)`` pairs ordered by id."""
         return tuple(self.logit_bias)  # type: ignore[arg-type]  # normalised when constructed
-
-
-def is_int(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is an integer that is not a truth value."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def check_int(name: str, value: object, low: int, high: int) -> None:
-    """Raise InvalidArgumentError unless ``value`` is an integer from ``low`` to ``high``."""
-    if not is_int(value) or not low <= value <= high:
-        raise InvalidArgumentError(f"{name} is {value!r}, must be an integer from {low} to {high}")
-
-
-def check_real(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> None:
-    """Raise InvalidArgumentError unless ``value`` is a finite number from ``low`` to ``high``."""
-    valid = (is_int(value) or isinstance(value, float)) and math.isfinite(value)
-    if not valid or not low <= value <= high:  # type: ignore[operator]
-        span = "" if math.isinf(low) else f" from {low:g} to {high:g}"
-        raise InvalidArgumentError(f"{name} is {value!r}, must be a finite number{span}")
 
 
 def _bias_pairs(bias: object) -> LogitBias:

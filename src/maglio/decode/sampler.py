@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maglio import _core
-from maglio.decode.params import MAX_SEED, SamplingParams, check_int
+from maglio.checks import MAX_SEED, check_int
+from maglio.decode.params import SamplingParams
 from maglio.engine.base import Logits
 from maglio.errors import InvalidArgumentError
 

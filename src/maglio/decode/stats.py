@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from types import MappingProxyType
 
-from maglio.decode.gate import GateEvents
 from maglio.draft.source import SourceCounts
+from maglio.economics.gate import GateEvents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

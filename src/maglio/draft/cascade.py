@@ -21,8 +21,9 @@ from maglio.draft.past_streams import PastStreams
 from maglio.draft.policy import Choice, DraftPolicy, RecordPolicy
 from maglio.draft.recycling import RecyclingTable
 from maglio.draft.source import SourceCounts
-from maglio.draft.suffix import common_prefix, token_array
+from maglio.draft.suffix import common_prefix
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.tokens import token_array
 
 CATCH_UP_TOKENS = 1 << 16
 """How far back a reference that joins late can match: the stream's last tokens, at least."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from maglio.draft.cost import NATIVE_COST, CostModel
+from maglio.checks import MAX_TOKEN_ID, check_int, check_real
 from maglio.draft.recycling import DEFAULT_PAIR_SLOTS
 from maglio.draft.suffix import DEFAULT_TOKEN_CAP
+from maglio.economics.cost import NATIVE_COST, CostModel
 from maglio.errors import InvalidArgumentError
 
 PolicyName = Literal["record", "calibrated"]
@@ -59,22 +60,12 @@ class IndexOptions:
             names = " or ".join(get_args(PolicyName))
             raise InvalidArgumentError(f"policy is {self.policy!r}, must be {names}")
         for name in ("min_match", "budget_factor", "max_recycled", "window"):
-            _check_count(name, getattr(self, name), 1)
-        _check_count("mute_for", self.mute_for, 0)
-        _check_share("min_acceptance", self.min_acceptance)
-        _check_share("margin", self.margin)
+            check_int(name, getattr(self, name), 1, MAX_TOKEN_ID)
+        check_int("mute_for", self.mute_for, 0, MAX_TOKEN_ID)
+        check_real("min_acceptance", self.min_acceptance, 0, 1)
+        check_real("margin", self.margin, 0, 1)
 
     @property
     def mutes(self) -> bool:
         """Whether sources are muted at all."""
         return self.policy == "record" and self.mute_for > 0
-
-
-def _check_count(name: str, value: object, low: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise InvalidArgumentError(f"{name} is {value!r}, must be an integer of at least {low}")
-
-
-def _check_share(name: str, value: object) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"{name} is {value!r}, must be a number from 0 to 1")

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio._core import Recycling
-from maglio.draft.suffix import token_array
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.tokens import token_array
 
 DEFAULT_PAIR_SLOTS = 1 << 16
 """Pairs of tokens that the second table can hold: 0.8 MB."""

@@ -6,16 +6,13 @@ choosing between sources is the cascade's business.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-
-import numpy as np
-import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, FrozenCursor, SuffixAutomaton
 from maglio.draft.source import SourceCounts
 from maglio.errors import InvalidArgumentError
+from maglio.tokens import token_array
 
 __all__ = [
     "ConversationSource",
@@ -24,35 +21,10 @@ __all__ = [
     "SuffixAutomaton",
     "common_prefix",
     "draft_budget",
-    "token_array",
 ]
 
 DEFAULT_TOKEN_CAP = 1 << 22
 """Tokens of a conversation kept in reach: about 240 MB of index when full."""
-
-
-_MAX_ID = np.iinfo(np.int32).max
-_NOT_IDS = f"token ids must be a flat sequence of integers in 0..{_MAX_ID}"
-
-
-def token_array(tokens: Sequence[int] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """Token ids as the contiguous int32 array that the native core takes; no copy if it is one.
-
-    Raises:
-        InvalidArgumentError: if an id is negative, over 2**31 - 1, or no integer.
-    """
-    if isinstance(tokens, np.ndarray):
-        flat = tokens.ndim == 1 and tokens.dtype.kind in "iu"
-        if not flat or (tokens.size > 0 and not 0 <= tokens.min() <= tokens.max() <= _MAX_ID):
-            raise InvalidArgumentError(_NOT_IDS)
-        return np.ascontiguousarray(tokens, dtype=np.int32)
-    try:
-        result = np.asarray(array("i", tokens))  # several times faster on short lists
-    except (TypeError, OverflowError) as error:
-        raise InvalidArgumentError(f"{_NOT_IDS}: {error}") from error
-    if len(tokens) > 0 and min(tokens) < 0:
-        raise InvalidArgumentError(f"{_NOT_IDS}, got {min(tokens)}")
-    return result
 
 
 def draft_budget(match_length: int) -> int:

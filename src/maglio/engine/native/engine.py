@@ -6,21 +6,20 @@ Arguments are checked here; the arithmetic is in the C++ core (``csrc/engine/eng
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from maglio import _core
+from maglio import _core, machine
+from maglio.checks import check_int
 from maglio.engine.base import Logits
-from maglio.engine.native import machine
-from maglio.engine.native.gguf import ModelFile
 from maglio.engine.native.weights import load_model
 from maglio.errors import ContextFullError, InvalidArgumentError, OutOfMemoryError
-
-Tokens = Sequence[int] | npt.NDArray[np.integer]
+from maglio.gguf import ModelFile
+from maglio.tokens import Tokens, token_array
 
 _MAX_THREADS = 256
 
@@ -44,8 +43,8 @@ class NativeEngine:
 
     def __init__(self, file: ModelFile, *, n_ctx: int = 4096, threads: int | None = None) -> None:
         threads = machine.physical_cores() if threads is None else threads
-        _check_range("n_ctx", n_ctx, 1, 2**30)
-        _check_range("threads", threads, 1, _MAX_THREADS)
+        check_int("n_ctx", n_ctx, 1, 2**30)
+        check_int("threads", threads, 1, _MAX_THREADS)
         # Repacking never doubles a file, and most formats hardly grow.
         _require_memory(file.size, f"the weights of {file.path}")
         isa = machine.choose_isa()
@@ -173,36 +172,19 @@ class NativeSession:
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` positions and forget the rest."""
-        _check_range("length", length, 0, self.length)
+        check_int("length", length, 0, self.length)
         self._cache.truncate(length)
 
     def _checked(self, tokens: Tokens) -> npt.NDArray[np.int32]:
-        ids = np.asarray(tokens)
-        if ids.ndim != 1 or ids.size == 0:
-            raise InvalidArgumentError("tokens must be a sequence of at least one token id")
-        if not np.issubdtype(ids.dtype, np.integer):
-            raise InvalidArgumentError(f"token ids must be whole numbers, not {ids.dtype}")
-        # numpy reduces a short list more slowly than Python does.
-        short = isinstance(tokens, list) and len(tokens) <= _core.Engine.MAX_ROWS
-        low, high = (min(tokens), max(tokens)) if short else (int(ids.min()), int(ids.max()))
-        if low < 0 or high >= self._n_vocab:
-            bad = low if low < 0 else high
-            raise InvalidArgumentError(
-                f"token id {bad} is out of range; this model has ids 0 to {self._n_vocab - 1}"
-            )
+        ids = token_array(tokens, self._n_vocab)
+        if ids.size == 0:
+            raise InvalidArgumentError("tokens is empty, must hold at least one token id")
         if ids.size > self.n_ctx - self.length:
             raise ContextFullError(
                 f"{ids.size} tokens do not fit: {self.length} of the context's {self.n_ctx} "
                 "positions are in use; shorten the input or load the model with a larger n_ctx"
             )
-        return np.ascontiguousarray(ids, dtype=np.int32)
-
-
-def _check_range(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidArgumentError(f"{name} must be a whole number, not {value!r}")
-    if not low <= value <= high:
-        raise InvalidArgumentError(f"{name} is {value}; it must be from {low} to {high}")
+        return ids
 
 
 def _require_memory(needed: int, what: str) -> None:

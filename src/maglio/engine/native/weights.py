@@ -15,7 +15,7 @@ from maglio.engine.native.family import (
     Family,
     vector_tensors,
 )
-from maglio.engine.native.gguf import ModelFile
+from maglio.gguf import ModelFile
 
 _IGNORED_TENSORS = frozenset({"rope_freqs.weight"})  # read as a rotation, not as a weight
 

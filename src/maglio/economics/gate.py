@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal, NamedTuple
 
-from maglio.decode.live_cost import LiveCost
-from maglio.decode.params import MAX_TOKEN_ID, check_int, check_real
-from maglio.draft.cost import CostModel
+from maglio.checks import MAX_TOKEN_ID, check_int, check_real
+from maglio.economics.cost import CostModel
+from maglio.economics.live_cost import LiveCost
 from maglio.errors import ProbeStepsZeroError, RateWindowTooSmallError, ReprobeAfterZeroError
 
 GateState = Literal["on", "off", "probing"]

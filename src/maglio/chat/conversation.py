@@ -12,10 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from maglio import saved_chat
+from maglio.chat import saved
+from maglio.chat.history import History
+from maglio.chat.prompt import PromptEncoder, Rendered
+from maglio.chat.shelf import ReferenceShelf
+from maglio.chat.turn import Answer, Turn
+from maglio.chat.warm import WarmIndex
+from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.decode.decoder import SpeculativeDecoder
-from maglio.decode.params import MAX_TOKEN_ID, check_int
 from maglio.decode.sampler import Sampler
 from maglio.draft.cascade import frozen
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
@@ -24,15 +29,10 @@ from maglio.engine.base import Engine
 from maglio.engine.native import NativeSession
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
-from maglio.history import History
-from maglio.prompt import PromptEncoder, Rendered
-from maglio.reference_shelf import ReferenceShelf
 from maglio.references import Reference, each
 from maglio.speculation import Drafter, Speculation
 from maglio.text import ChatTemplate, StopMatcher, Tokenizer
 from maglio.text.template import FALLBACK_END
-from maglio.turn import Answer, Turn
-from maglio.warm import WarmIndex
 
 OnFull = Literal["stop", "drop"]
 
@@ -335,9 +335,9 @@ class Conversation:
             InvalidArgumentError: a reference was given as an index, which only its file could
                 bring back.
         """
-        saved_chat.write(
+        saved.write(
             Path(path),
-            saved_chat.SavedChat(
+            saved.SavedChat(
                 fingerprint=self._model.tokenizer.fingerprint,
                 system=self.system,
                 turns=self.turns,
@@ -359,19 +359,19 @@ class Conversation:
             ChatTemplateError: the chat template does not take its turns; nothing is changed.
         """
         tokenizer = self._model.tokenizer
-        saved = saved_chat.read(Path(path), self._model.engine.n_vocab)
-        turns = saved.turns
-        if saved.fingerprint != tokenizer.fingerprint:
+        chat = saved.read(Path(path), self._model.engine.n_vocab)
+        turns = chat.turns
+        if chat.fingerprint != tokenizer.fingerprint:
             turns = tuple(
                 replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
                 for turn in turns
             )
         self._settle()
-        self._become(History(saved.system, turns, saved.dropped))
+        self._become(History(chat.system, turns, chat.dropped))
         self.clear_references()
-        sampler = self._sampling_by(saved.sampling, saved.position)
+        sampler = self._sampling_by(chat.sampling, chat.position)
         self._begin(sampler, self._speculation, stream=self._decoder.tokens)
-        for reference in saved.references:
+        for reference in chat.references:
             self._add_if_possible(reference)
 
     # --- inside ----------------------------------------------------------------------------------

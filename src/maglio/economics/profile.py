@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from maglio.bench.verify_cost import ContextCosts, Spread, VerifyCosts
+from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.engine.base import Engine
 from maglio.errors import InvalidArgumentError, ProfileError
 from maglio.version import __version__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from maglio.turn import Turn
+from maglio.chat.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import deque
 from math import isfinite
 from statistics import median, median_low
 
-from maglio.draft.cost import CostModel
+from maglio.economics.cost import CostModel
 
 ALPHA = 0.2
 SCALE_RANGE = (0.25, 4.0)

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from maglio.chat.history import History
 from maglio.errors import ContextFullError
-from maglio.history import History
 from maglio.text import Tokenizer
 from maglio.text.template import ChatTemplate, Message
 

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from maglio.chat.turn import Turn
+from maglio.checks import MAX_SEED, check_int
 from maglio.decode import SamplingParams
-from maglio.decode.params import MAX_SEED, check_int
-from maglio.decode.token import checked_tokens
 from maglio.errors import ConversationFileError, InvalidArgumentError
 from maglio.files import write_atomic
-from maglio.turn import Turn
+from maglio.tokens import checked_tokens
 
 FORMAT = "maglio-conversation"
 VERSION = 1

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from maglio.draft.cost import CostCurve
+from maglio.economics.cost import CostCurve
 from maglio.engine.base import Engine, Logits, Session
 from maglio.errors import InvalidArgumentError
 

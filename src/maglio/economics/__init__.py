@@ -1,0 +1,1 @@
+"""What a forward costs, and when drafting pays: tables, measurements, the gate."""
