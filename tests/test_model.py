@@ -10,6 +10,7 @@ import pytest
 import maglio
 from maglio import machine
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from support.real_models import real_model_path
 
 
@@ -213,11 +214,11 @@ def test_sessions_beyond_memory_are_refused_and_closing_one_makes_room(tiny, mon
     file = maglio.engine.native.ModelFile(tiny.path("llama", "F32", None))
     engine = NativeEngine(file, n_ctx=64)
     monkeypatch.setattr(engine, "_cache_budget", int(2.5 * engine.session_bytes))
-    first, second = engine.session(), engine.session()
+    first, second = Session(engine), Session(engine)
     with pytest.raises(maglio.OutOfMemoryError, match="n_ctx"):
-        engine.session()
+        Session(engine)
     del first
-    third = engine.session()
+    third = Session(engine)
     assert third.length == second.length == 0
 
 
