@@ -18,7 +18,8 @@ from maglio.draft.cascade import SpeculationIndex
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.native import NativeEngine, NativeSession
+from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Generation, Stream
 from maglio.gguf import ModelFile
@@ -101,9 +102,9 @@ class Model:
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
-    def session(self) -> NativeSession:
+    def session(self) -> Session:
         """Start an empty sequence for direct use of the engine."""
-        return self.engine.session()
+        return Session(self.engine)
 
     def stream(
         self,
@@ -140,9 +141,6 @@ class Model:
         """
         ids = self._encode(prompt)
         session = self.session()
-        if on_prefill is not None:
-            report = on_prefill
-            session.on_prefill = lambda done: report(done, len(ids))
         sampling = sampling or SamplingParams()
         sampler = Sampler(sampling, n_vocab=self.engine.n_vocab)
         source, options, gate = self.drafter.begin(speculation, sampling, joins_past=True)

@@ -11,6 +11,7 @@ import pytest
 import maglio
 from maglio.decode import DecodeOptions, Sampler, SpeculativeDecoder
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from support.decoding import GREEDY, SAMPLED
 from support.models import FAMILIES
 from support.spm_vocabulary import SPM
@@ -30,7 +31,7 @@ def decode(
     engine: NativeEngine, params: maglio.SamplingParams, source: object = None, **options: object
 ) -> tuple[list[int], SpeculativeDecoder]:
     sampler = Sampler(params, engine.n_vocab)
-    decoder = SpeculativeDecoder(engine.session(), sampler, source, options=OPTIONS)
+    decoder = SpeculativeDecoder(Session(engine), sampler, source, options=OPTIONS)
     options = {"max_tokens": N_TOKENS, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of sources that raise
@@ -43,7 +44,7 @@ def check_state(engine: NativeEngine, decoder: SpeculativeDecoder, generated: in
     stream = list(decoder.tokens)
     assert decoder._sampler.position == generated
     assert decoder._session.length == len(stream) - 1
-    fresh = engine.session()
+    fresh = Session(engine)
     fresh.prefill(stream[:-1])
     ours, theirs = (session.forward([stream[-1], 5]) for session in (decoder._session, fresh))
     np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))

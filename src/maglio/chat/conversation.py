@@ -26,7 +26,7 @@ from maglio.draft.cascade import frozen
 from maglio.draft.suffix import FrozenAutomaton, common_prefix
 from maglio.draft.turn_gate import TurnGate
 from maglio.engine.base import Engine
-from maglio.engine.native import NativeSession
+from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Stream
 from maglio.references import Reference, each
@@ -57,7 +57,7 @@ class ChatModel(Protocol):
         """How conversations are written."""
         ...
 
-    def session(self) -> NativeSession:
+    def session(self) -> Session:
         """Start an empty sequence."""
         ...
 
@@ -228,9 +228,6 @@ class Conversation:
         ids = prompt.ids
         self._decoder.rewind(common_prefix(ids, self._decoder.tokens))
         start = len(self._decoder.tokens)
-        if self.on_prefill is not None:
-            report, n_new = self.on_prefill, len(ids) - start
-            self._session.on_prefill = lambda done: report(done, n_new)
         stream = Stream(
             self._decoder,
             self._model.tokenizer,

@@ -23,7 +23,8 @@ from maglio.decode.stats import GenerationStats, StatsRecorder
 from maglio.decode.token import Token
 from maglio.draft.source import DraftSource
 from maglio.economics.gate import CostGate, GateEvents
-from maglio.engine.base import Logits, Session
+from maglio.engine.base import Logits
+from maglio.engine.session import Session
 from maglio.errors import ContextFullError, InvalidArgumentError, MaglioError
 from maglio.tokens import checked_tokens
 

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from maglio.tokens import Tokens
+
 Logits = npt.NDArray[np.float32]
 Exactness = Literal["bitwise", "distribution"]
 
@@ -62,7 +64,7 @@ class Segment(NamedTuple):
     """
 
     cache: Cache
-    tokens: Sequence[int]
+    tokens: Tokens
     n_logits: int
 
 

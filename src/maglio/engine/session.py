@@ -37,6 +37,11 @@ class Session:
         """Number of positions the cache can hold."""
         return self._engine.n_ctx
 
+    @property
+    def can_rewind(self) -> bool:
+        """Whether :meth:`truncate` can drop the tokens of the last forward one by one."""
+        return self._engine.can_rewind
+
     def prefill(
         self, tokens: Tokens, *, progress: Callable[[int, int], None] | None = None
     ) -> Logits:
