@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from maglio.draft.options import IndexOptions
 
 import maglio
-from maglio.decode import DecodeOptions, SamplingParams
+from maglio.decode import SamplingParams
 from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.options import IndexOptions
 from maglio.economics.cost import FLAT_COST
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
 from support.models import TINY, Family, write_model
@@ -38,7 +38,7 @@ def documents(stream: list[int], n_vocab: int) -> list[list[int]]:
 
 
 def drive(run, options: IndexOptions):
-    session = run.session()
+    session = run.engine()
     index = SpeculationIndex(session.n_vocab, options=options)
     for document in documents(run.stream, session.n_vocab):
         index.add_reference(document)

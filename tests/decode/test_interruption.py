@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import maglio.decode
-from maglio.decode import SpeculativeDecoder, Token
+from maglio.decode import Token
 from maglio.errors import InvalidLogitsError, MaglioError
+from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
 from support.toy_sources import ScriptedSource, adversaries, perfect, spoil
 
@@ -20,7 +21,7 @@ RUN = plain_run(SAMPLED, max_tokens=30)
 N_TOKENS = 14
 
 
-def finish(decoder: SpeculativeDecoder) -> list[int]:
+def finish(decoder: Decoder) -> list[int]:
     """Go on after an interruption as a caller would, to the end."""
     begun = len(decoder.tokens) > 0
     left = N_TOKENS - max(0, len(decoder.tokens) - len(PROMPT))
@@ -37,7 +38,7 @@ def take(generation: Iterator[Token]) -> tuple[list[int], BaseException | None]:
     return yielded, None
 
 
-def check_resumes(decoder: SpeculativeDecoder, yielded: list[int]) -> None:
+def check_resumes(decoder: Decoder, yielded: list[int]) -> None:
     committed = list(decoder.tokens[len(PROMPT) :])
     assert committed[: len(yielded)] == yielded
     assert RUN.output[: len(committed)] == committed
@@ -46,14 +47,14 @@ def check_resumes(decoder: SpeculativeDecoder, yielded: list[int]) -> None:
     RUN.check(decoder, generated=N_TOKENS)
 
 
-def check_clean(decoder: SpeculativeDecoder) -> None:
+def check_clean(decoder: Decoder) -> None:
     """Nothing unverified is in the cache, and the sampler knows the stream and no more."""
     tokens = list(decoder.tokens)
-    cached = decoder._session.tokens
+    cached = decoder.cache.tokens
     assert cached == tokens[: len(cached)]
     assert len(cached) <= max(0, len(tokens) - 1)
-    assert decoder._sampler.history_length == len(tokens)
-    assert decoder._sampler.position == max(0, len(tokens) - len(PROMPT))
+    assert decoder.picker.length == len(tokens)
+    assert decoder.sequence.position == max(0, len(tokens) - len(PROMPT))
 
 
 def fail_once(at: int, error: BaseException):
@@ -174,7 +175,7 @@ def test_an_abandoned_generation_gives_way_to_the_next():
     decoder = RUN.decoder(perfect(RUN.stream, 6))
     abandoned = decoder.generate(PROMPT, max_tokens=N_TOKENS)
     yielded = [next(abandoned).id for _ in range(4)]
-    assert decoder._session.length > len(decoder.tokens) - 1  # it holds a half-judged draft
+    assert decoder.cache.length > len(decoder.tokens) - 1  # it holds a half-judged draft
     rest = decoder.generate((), max_tokens=N_TOKENS - 4)
     yielded.append(next(rest).id)
     with pytest.raises(MaglioError, match="begun another"):
@@ -195,7 +196,7 @@ def test_an_abandoned_draft_is_not_in_the_next_turn():
             first.close()
             RUN.check(decoder, generated=4)
         turns.append(ids(decoder.generate((1, 2), max_tokens=9)))
-        assert decoder._session.tokens == list(decoder.tokens[:-1])
+        assert decoder.cache.tokens == list(decoder.tokens[:-1])
     assert turns[0] == turns[1]
 
 
@@ -276,5 +277,5 @@ def test_a_plain_stream_that_cannot_rewind_says_when_it_is_lost():
     session.forward = interrupted
     with pytest.raises(KeyboardInterrupt):
         list(decoder.generate(PROMPT, max_tokens=9))
-    with pytest.raises(MaglioError, match=r"ToySession .* cannot go back to 6 .* new session"):
+    with pytest.raises(MaglioError, match=r"ToyEngine .* cannot go back to 6 .* new session"):
         list(decoder.generate((), max_tokens=9))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import maglio
-from maglio.decode import DecodeOptions, Sampler, SpeculativeDecoder
+from maglio.decode import Picker
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
+from support.decoder import Decoder
 from support.decoding import GREEDY, SAMPLED
 from support.models import FAMILIES
 from support.spm_vocabulary import SPM
@@ -29,9 +30,9 @@ def prompt_of(engine: NativeEngine) -> list[int]:
 
 def decode(
     engine: NativeEngine, params: maglio.SamplingParams, source: object = None, **options: object
-) -> tuple[list[int], SpeculativeDecoder]:
-    sampler = Sampler(params, engine.n_vocab)
-    decoder = SpeculativeDecoder(Session(engine), sampler, source, options=OPTIONS)
+) -> tuple[list[int], Decoder]:
+    sampler = Picker(params, engine.n_vocab)
+    decoder = Decoder(Session(engine), sampler, source, options=OPTIONS)
     options = {"max_tokens": N_TOKENS, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of sources that raise
@@ -39,11 +40,11 @@ def decode(
     return tokens, decoder
 
 
-def check_state(engine: NativeEngine, decoder: SpeculativeDecoder, generated: int) -> None:
+def check_state(engine: NativeEngine, decoder: Decoder, generated: int) -> None:
     """One draw per token, no unverified row in the cache, and every row that of plain decoding."""
     stream = list(decoder.tokens)
-    assert decoder._sampler.position == generated
-    assert decoder._session.length == len(stream) - 1
+    assert decoder.sequence.position == generated
+    assert decoder.cache.length == len(stream) - 1
     fresh = Session(engine)
     fresh.prefill(stream[:-1])
     ours, theirs = (session.forward([stream[-1], 5]) for session in (decoder._session, fresh))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from maglio.decode import DecodeOptions, SamplingParams
+from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
 
 

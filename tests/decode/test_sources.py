@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from maglio.draft.source import SourceCounts
+from maglio.decode import SourceCounts
 from maglio.errors import InvalidArgumentError
 from support.decoding import PROMPT, SAMPLED, ids, plain_run
 from support.toy_sources import ScriptedSource, perfect, spoil
@@ -62,12 +62,12 @@ def test_every_committed_token_is_observed_once_in_order():
 
 def test_the_best_candidates_of_every_row_are_delivered():
     source = CuriousSource(RUN.stream, lambda truth, call: spoil(truth[:4], 1, 60))
-    session = RUN.session()
+    session = RUN.engine()
     decoder = RUN.decoder(source)
     list(decoder.generate(PROMPT, max_tokens=12))
     heard = source.all("topk")
     assert heard[0][0] == PROMPT[-1:]  # the row of the prefill
-    assert [tokens for tokens, _ in heard[1:]] == decoder._session.forwards
+    assert [tokens for tokens, _ in heard[1:]] == decoder.engine.forwards
     tokens, candidates = heard[1]
     assert candidates.shape == (5, 3)
     for index in range(5):
