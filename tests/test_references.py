@@ -15,7 +15,7 @@ from maglio.cli import generate as cli_generate
 from maglio.cli.app import app
 from maglio.cli.terminal import summary
 from maglio.decode.stats import GenerationStats
-from maglio.draft.source import SourceCounts
+from maglio.decode import SourceCounts
 from maglio.draft.suffix import FrozenAutomaton
 from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
 from maglio.references import index_files, index_reference, read_reference
