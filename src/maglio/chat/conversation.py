@@ -161,8 +161,8 @@ class Conversation:
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        position = self.position if params.seed == self.sampling.seed else 0
-        self._go_on(params, self._speculation, position)
+        same_numbers = getattr(params, "seed", None) == self.sampling.seed
+        self._go_on(params, self._speculation, self.position if same_numbers else 0)
 
     @property
     def on_full(self) -> OnFull:
