@@ -120,7 +120,7 @@ def check_index(chat):
 
 
 def test_drafts_are_accepted_in_these_tests(model):
-    ungated = maglio.Speculation(gate=False, history=False)
+    ungated = maglio.Speculation(source="record", gate=False)
     chat = model.chat(sampling=REPETITIVE, max_tokens=60, speculation=ungated)
     for _ in range(2):
         chat.send("on and on").result()

@@ -286,6 +286,12 @@ class Sequence:
             self._planned = self._sent = None
         self._level()
 
+    def evict(self) -> None:
+        """Give the memory of the cache back; the next plan computes everything again."""
+        self._planned = self._sent = None
+        self._known = 0
+        self.cache.truncate(0)
+
     # --- a step ----------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
