@@ -76,7 +76,11 @@ class Model:
     """
 
     def __init__(
-        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+        self,
+        engine: NativeEngine,
+        tokenizer: Tokenizer,
+        *,
+        chat_template: str | Mapping[str, str] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
