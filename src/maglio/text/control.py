@@ -6,7 +6,8 @@ Control tokens come from the template alone: what looks like one in a message st
 template takes its messages apart, so they go into it as they are, and it is rendered a second time
 with stand-ins for the characters it writes itself (:mod:`maglio.text.stand_ins`). Where both
 renderings are the same text, each character is known to be the template's or not. A control token
-must begin and end in characters of the template. Where they are not, which takes a template that
+must begin and end in characters of the template, and what is between is the template's too, or a
+role. Where the renderings are not the same text, which takes a template that
 measures or rewrites its own control tokens, that is known for what they begin and end with in
 common, and what is between is text.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from maglio.text.rendering import Rendering
 from maglio.text.stand_ins import StandIns
@@ -23,6 +25,20 @@ from maglio.text.stand_ins import StandIns
 _MAX_PIECE = 256
 
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Control tokens in a rendering.
+
+    Attributes:
+        control: where they are, ascending.
+        doubtful: names that the template began and ended around something that a message may have
+            given; to be told by a rendering with a stand-in for each character of theirs.
+    """
+
+    control: tuple[Span, ...]
+    doubtful: frozenset[str]
 
 
 class ControlNames:
@@ -58,8 +74,8 @@ class ControlNames:
         *,
         roles: Collection[str],
         given: Iterable[str],
-    ) -> tuple[Span, ...]:
-        """The control tokens that the template wrote, the longest first where several begin.
+    ) -> Found:
+        """Find the control tokens that the template wrote, the longest where several begin.
 
         Args:
             rendering: what it wrote.
@@ -74,6 +90,7 @@ class ControlNames:
             own[first:last] = b"\1" * (last - first)
         data: str | None = None
         spans: list[Span] = []
+        doubtful: set[str] = set()
         at = 0
         for begin in (i for run in runs for i in self._begins(text, run)):
             end = self._end(text, begin, own)
@@ -83,10 +100,11 @@ class ControlNames:
             if middle and middle not in roles:
                 data = "\0".join(given).casefold() if data is None else data
                 if middle.casefold() in data:
+                    doubtful.add(text[begin:end])
                     continue
             spans.append((begin, end))
             at = end
-        return tuple(spans)
+        return Found(tuple(spans), frozenset(doubtful))
 
     def _begins(self, text: str, run: Span) -> Iterator[int]:
         return (found.start() for found in self._first.finditer(text, *run))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do", _Generation],
         )
         self.filters["tojson"] = _to_json
+        self.filters["from_json"] = json.loads  # llama.cpp's, which DeepSeek's later ones use
         # A prompt must not differ from one rendering to the next.
         self.filters["random"] = _first_choice
         self.globals["raise_exception"] = _raise
@@ -76,7 +77,15 @@ def _to_json(
         indent=indent,
         separators=separators,
         sort_keys=sort_keys,
+        default=_listed,
     )
+
+
+def _listed(value: Any) -> list[Any]:
+    """What a filter such as ``map`` yields, as llama.cpp writes it."""
+    if isinstance(value, Iterator):
+        return list(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _first_choice(items: Sequence[Any]) -> Any:

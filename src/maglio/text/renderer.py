@@ -22,9 +22,11 @@ from typing import Any
 from maglio.text.rendering import RenderError, Rendering, RenderRequest
 from maglio.text.wire import LENGTH, packed, unpacked
 
-_BASE_MEMORY = 512 << 20
+MEMORY = 512 << 20
+"""Bytes of address space for a rendering, before what its output may take."""
+SECONDS = 5.0
+"""Time for a rendering, before what its output may take."""
 _MEMORY_PER_CHARACTER = 64
-_BASE_SECONDS = 5.0
 _SECONDS_PER_CHARACTER = 1e-6
 _START_SECONDS = 60.0
 _BYTES_PER_CHARACTER = 6  # the most that JSON makes of one character
@@ -42,9 +44,16 @@ main()
 
 
 class Renderer:
-    """A renderer process, started when it is first needed; safe to use from several threads."""
+    """A renderer process, started when it is first needed; safe to use from several threads.
 
-    def __init__(self) -> None:
+    Args:
+        memory: bytes of address space for a rendering without output.
+        seconds: time for a rendering without output.
+    """
+
+    def __init__(self, *, memory: int = MEMORY, seconds: float = SECONDS) -> None:
+        self._memory = memory
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._process: _Process | None = None
 
@@ -54,8 +63,8 @@ class Renderer:
         Raises:
             RenderError: the rendering failed, went over a limit, or its process could not start.
         """
-        seconds = _BASE_SECONDS + _SECONDS_PER_CHARACTER * request.max_output
-        memory = _BASE_MEMORY + _MEMORY_PER_CHARACTER * request.max_output
+        seconds = self._seconds + _SECONDS_PER_CHARACTER * request.max_output
+        memory = self._memory + _MEMORY_PER_CHARACTER * request.max_output
         message = {field.name: getattr(request, field.name) for field in fields(request)}
         message |= {"memory": memory, "seconds": seconds}
         limit = 2 * _BYTES_PER_CHARACTER * request.max_output + (1 << 16)
@@ -136,7 +145,7 @@ class _Process:
             self._send(packed(message), deadline)
             return self._receive(deadline, limit)
         except TimeoutError:
-            raise RenderError(f"was stopped: it ran for more than {seconds:.0f} seconds") from None
+            raise RenderError(f"was stopped: it ran for more than {seconds:.1f} seconds") from None
 
     def end(self) -> None:
         self._child.kill()

@@ -66,32 +66,35 @@ _environment = ChatEnvironment()
 
 
 def render(request: RenderRequest) -> Rendering:
-    """Render a template twice: plainly, and with stand-ins for what it writes itself.
+    """Render a template plainly, and with stand-ins for what it writes itself.
 
     Raises:
         RenderError: the plain rendering failed.
     """
-    values = {"strftime_now": clock(datetime.fromisoformat(request.now))}
-    plain = _guarded(
-        lambda: _written(
-            _template(request.source), {**values, **request.own, **request.values}, request
-        )
-    )
+    now = datetime.fromisoformat(request.now)
+    values = {"strftime_now": clock(now), **request.own, **request.values}
+    plain = _guarded(lambda: _written(_template(request.source), values, request.max_output))
+    return Rendering(plain, _marked(plain, values, request))
+
+
+def _marked(plain: str, values: Mapping[str, Any], request: RenderRequest) -> str | None:
+    """The first second rendering that is the plain one, but for the stand-ins; or else any."""
     stand_ins = StandIns(request.pieces, request.base)
     own = {name: stand_ins.put(text) for name, text in request.own.items()}
-    try:
-        marked = _guarded(
-            lambda: _written(
-                _marked_template(request.source, request.pieces, request.base),
-                {**values, **own, **request.values},
-                request,
-            )
-        )
-    except OutOfMemory:
-        raise
-    except RenderError:
-        return Rendering(plain, None)
-    return Rendering(plain, marked)
+    values = {**values, **{name: own[name] for name in own if name not in request.values}}
+    first: str | None = None
+    for compared in (False, True):
+        key = (request.source, request.pieces, request.base, compared)
+        try:
+            marked = _guarded(lambda: _written(_marked_template(*key), values, request.max_output))  # noqa: B023 (called at once)
+        except OutOfMemory:
+            raise
+        except RenderError:
+            continue
+        if stand_ins.take(marked) == plain:
+            return marked
+        first = marked if first is None else first
+    return first
 
 
 @lru_cache(maxsize=16)
@@ -99,20 +102,19 @@ def _template(source: str) -> Template:
     return _environment.from_string(source)
 
 
-@lru_cache(maxsize=16)
-def _marked_template(source: str, pieces: tuple[str, ...], base: int) -> Template:
-    template: Template = compile_with(_environment, source, StandIns(pieces, base))
-    return template
+@lru_cache(maxsize=32)
+def _marked_template(source: str, pieces: tuple[str, ...], base: int, compared: bool) -> Template:
+    return compile_with(_environment, source, StandIns(pieces, base), compared=compared)
 
 
-def _written(template: Template, values: Mapping[str, Any], request: RenderRequest) -> str:
+def _written(template: Template, values: Mapping[str, Any], limit: int) -> str:
     parts = []
     length = 0
     for part in template.generate(values):
         length += len(part)
-        if length > request.max_output:
+        if length > limit:
             raise RenderError(
-                f"was stopped: it wrote more than {request.max_output} characters, the limit for "
+                f"was stopped: it wrote more than {limit} characters, the limit for "
                 "this conversation"
             )
         parts.append(part)

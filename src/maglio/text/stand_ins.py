@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
 
-from jinja2 import Environment, nodes
+from jinja2 import Environment, Template, nodes
 from jinja2.visitor import NodeTransformer
 
 _FIRST = 0xF0000  # the supplementary private use areas
 _LAST = 0x10FFFD
-
-_N = TypeVar("_N", bound=nodes.Node)
 
 # Arguments that end up in the result, by filter and method: from which one on. The others are
 # looked for, or say how.
@@ -85,18 +82,25 @@ def free_base(n_characters: int, texts: Iterable[str]) -> int | None:
     return None
 
 
-def compile_with(environment: Environment, source: str, stand_ins: StandIns) -> Any:  # noqa: ANN401
-    """Compile a template so that its own texts have stand-ins."""
+def compile_with(
+    environment: Environment, source: str, stand_ins: StandIns, *, compared: bool
+) -> Template:
+    """Compile a template so that its own texts have stand-ins.
+
+    ``compared``: also those that it only compares or searches with, which is right where it does
+    so with texts of its own.
+    """
     tree = environment.parse(source)
-    _Replacement(stand_ins).visit(tree)
+    (_ReplacementEverywhere if compared else _Replacement)(stand_ins).visit(tree)
     code = environment.compile(tree)
-    return environment.template_class.from_code(
+    made: Template = environment.template_class.from_code(
         environment, code, environment.make_globals(None), None
     )
+    return made
 
 
-class _Replacement(NodeTransformer):
-    """Puts stand-ins into the texts of a tree that are written."""
+class _ReplacementEverywhere(NodeTransformer):
+    """Puts stand-ins into all texts of a tree."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._put = stand_ins.put
@@ -109,6 +113,10 @@ class _Replacement(NodeTransformer):
         if isinstance(node.value, str):
             node.value = self._put(node.value)
         return node
+
+
+class _Replacement(_ReplacementEverywhere):
+    """Puts stand-ins into the texts of a tree that are written."""
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
         return node

@@ -6,14 +6,15 @@ like one in a message, are modules of their own; this knows no history and no mo
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from maglio.errors import ChatTemplateError, InvalidArgumentError
 from maglio.text import renderer
-from maglio.text.control import ControlNames
+from maglio.text.control import ControlNames, Found
 from maglio.text.given import Given
 from maglio.text.known_templates import is_known
 from maglio.text.prompt_text import PromptText
@@ -112,28 +113,35 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
         }
         source = self.sources[TOOL_USE if tools and TOOL_USE in self.sources else DEFAULT]
+        request = RenderRequest(
+            source=source,
+            values=values,
+            own=self._own,
+            pieces=(),
+            base=0,
+            now=_now(),
+            max_output=BASE_OUTPUT + OUTPUT_PER_INPUT * given.size,
+        )
         pieces = self._pieces_of(source)
-        base = free_base(len(characters_of(pieces)), (source, *pieces, *given.texts))
+        text, found = self._render(request, pieces, given)
+        if found.doubtful:
+            finer = tuple(sorted({*pieces, *"".join(found.doubtful)}))
+            text, found = self._render(request, finer, given)
+        return PromptText(text, found.control)
+
+    def _render(
+        self, request: RenderRequest, pieces: tuple[str, ...], given: Given
+    ) -> tuple[str, Found]:
+        base = free_base(len(characters_of(pieces)), (request.source, *pieces, *given.texts))
         if base is None:
             raise InvalidArgumentError(
                 "the messages hold nearly every private-use character, and the template needs "
                 "some that they do not hold; leave some out"
             )
-        rendering = _rendered(
-            RenderRequest(
-                source=source,
-                values=values,
-                own=self._own,
-                pieces=pieces,
-                base=base,
-                now=datetime.datetime.now().isoformat(),
-                max_output=BASE_OUTPUT + OUTPUT_PER_INPUT * given.size,
-            )
-        )
-        control = self._names.find(
-            rendering, StandIns(pieces, base), roles=given.roles, given=given.texts
-        )
-        return PromptText(rendering.plain, control)
+        rendering = _rendered(replace(request, pieces=pieces, base=base))
+        stand_ins = StandIns(pieces, base)
+        found = self._names.find(rendering, stand_ins, roles=given.roles, given=given.texts)
+        return rendering.plain, found
 
     def encode(self, prompt: PromptText, *, continues: bool = False) -> list[int]:
         """Return the token ids of a render, or of the rest of one that ``continues`` other ids.
@@ -164,6 +172,10 @@ class ChatTemplate:
         return (
             "" if token is None else self._tokenizer.token_bytes(token).decode("utf-8", "replace")
         )
+
+
+def _now() -> str:
+    return datetime.now().isoformat()
 
 
 def _rendered(request: RenderRequest) -> Rendering:
