@@ -101,7 +101,7 @@ class Model:
         """How conversations are written for this model; ChatML if its file does not say.
 
         Raises:
-            ChatTemplateError: the template in the model file is not valid.
+            ChatTemplateError: the template in the model file is too long.
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
@@ -222,7 +222,7 @@ class Model:
         Raises:
             InvalidArgumentError: an argument can never work.
             IndexFileError: the warm index is damaged.
-            ChatTemplateError: the model's chat template is not valid.
+            ChatTemplateError: the model's chat template is too long.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
         return Conversation(

@@ -23,7 +23,8 @@ OWN = {
     "{{ value.description }}\n{% endfor %}{% endfor %}<|im_end|>\n{% endif %}"
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% for call in m.tool_calls or [] %}<tool_call>"
-    "{{ call.function.arguments | tojson(indent=2) }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}",
+    "{{ call.function.arguments | tojson(indent=2) }}</tool_call>{% endfor %}<|im_end|>\n"
+    "{% endfor %}",
     "JSON in its variants": "{% for m in messages %}<|im_start|>{{ m | tojson(ensure_ascii=true) }}"
     "{{ m | tojson(separators=(',', ':'), sort_keys=true) }}<|im_end|>{% endfor %}",
     "cutting at a tag": "{% for m in messages %}<|im_start|>{{ m.role }}\n"

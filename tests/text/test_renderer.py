@@ -58,6 +58,13 @@ def test_memory_grows_with_the_conversation_and_has_a_limit():
     renderer.close()
 
 
+def test_time_grows_with_the_messages(renderer):
+    busy = "{% for i in range(300) %}{% for j in range(9999) %}{% endfor %}{% endfor %}done"
+    with pytest.raises(RenderError, match="ran for more than"):
+        renderer.render(request(ENDLESS, messages=[{}] * 100))
+    assert renderer.render(request(busy, messages=[{}] * 2000)).plain == "done"
+
+
 def test_what_is_written_has_a_limit(renderer):
     with pytest.raises(RenderError, match="wrote more than 65536 characters"):
         renderer.render(request("{{ 'a' * 65537 }}"))
@@ -167,3 +174,13 @@ def test_a_process_that_answers_nonsense_is_not_believed(renderer, monkeypatch):
     monkeypatch.setattr(renderer._process, "_receive", lambda *_: {"plain": 1})
     with pytest.raises(RenderError, match="gave no rendering"):
         renderer.render(request(x="b"))
+    assert renderer.render(request(x="c")).plain == "c"
+
+
+def test_a_conversation_may_be_larger_than_the_limits_of_the_one_before(renderer):
+    renderer.render(request(x="a"))
+    first = pid(renderer)
+    text = "a" * (40 << 20)
+    large = RenderRequest("{{ x | length }}", {"x": text}, {}, (), 0, "2026-01-01", 1 << 26)
+    assert renderer.render(large).plain == str(len(text))
+    assert pid(renderer) == first

@@ -265,6 +265,12 @@ def test_messages_may_hold_private_use_characters():
     assert len(prompt.control) == 3
 
 
+def test_messages_of_all_private_use_characters_are_refused():
+    text = "".join(map(chr, range(0xF0000, 0x10FFFE)))
+    with pytest.raises(InvalidArgumentError, match="private-use"):
+        ChatTemplate(TEMPLATE, TOKENIZER).render([{"role": "user", "content": text}])
+
+
 def test_lone_surrogates_come_through():
     prompt = ChatTemplate("{{ messages[0].content }}!", TOKENIZER).render(
         [{"role": "user", "content": "\udcff\ud83d\ude00"}]

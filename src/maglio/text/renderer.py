@@ -28,6 +28,7 @@ SECONDS = 5.0
 """Time for a rendering, before what its output may take."""
 _MEMORY_PER_CHARACTER = 64
 _SECONDS_PER_CHARACTER = 1e-6
+_SECONDS_PER_PAIR = 4e-5  # Gemma 4's looks back through all messages at each: 4e-6 per pair
 _START_SECONDS = 60.0
 _BYTES_PER_CHARACTER = 6  # the most that JSON makes of one character
 
@@ -58,12 +59,16 @@ class Renderer:
         self._process: _Process | None = None
 
     def render(self, request: RenderRequest) -> Rendering:
-        """Render within limits on memory, time and output that grow with ``max_output``.
+        """Render within limits on memory, time and output that grow with the conversation.
 
         Raises:
             RenderError: the rendering failed, went over a limit, or its process could not start.
         """
-        seconds = self._seconds + _SECONDS_PER_CHARACTER * request.max_output
+        messages = request.values.get("messages")
+        pairs = len(messages) ** 2 if isinstance(messages, list) else 0
+        seconds = (
+            self._seconds + _SECONDS_PER_CHARACTER * request.max_output + _SECONDS_PER_PAIR * pairs
+        )
         memory = self._memory + _MEMORY_PER_CHARACTER * request.max_output
         message = {field.name: getattr(request, field.name) for field in fields(request)}
         message |= {"memory": memory, "seconds": seconds}
@@ -75,9 +80,9 @@ class Renderer:
             except BaseException:  # an interrupt too: what it would answer later is not wanted
                 self._end()
                 raise
-            if reply.get("last"):
+            if reply.get("last") or not _is_reply(reply):
                 self._end()
-        return _checked(reply, memory)
+        return _rendering_of(reply, memory)
 
     def close(self) -> None:
         """End the process; the next rendering starts another."""
@@ -200,15 +205,20 @@ def _await(file: int, event: int, deadline: float) -> None:
     raise TimeoutError
 
 
-def _checked(reply: dict[str, Any], memory: int) -> Rendering:
-    problem = reply.get("problem")
-    if isinstance(problem, str):
-        more = f" (limit {memory >> 20} MiB)" if reply.get("last") else ""
-        raise RenderError(problem + more)
+def _is_reply(reply: dict[str, Any]) -> bool:
     plain, marked = reply.get("plain"), reply.get("marked")
-    if not isinstance(plain, str) or not (marked is None or isinstance(marked, str)):
+    return isinstance(reply.get("problem"), str) or (
+        isinstance(plain, str) and (marked is None or isinstance(marked, str))
+    )
+
+
+def _rendering_of(reply: dict[str, Any], memory: int) -> Rendering:
+    if not _is_reply(reply):
         raise RenderError("was stopped: its process gave no rendering")
-    return Rendering(plain, marked)
+    if "problem" in reply:
+        more = f" (limit {memory >> 20} MiB)" if reply.get("last") else ""
+        raise RenderError(reply["problem"] + more)
+    return Rendering(reply["plain"], reply.get("marked"))
 
 
 shared = Renderer()

@@ -42,6 +42,8 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
         return {"problem": str(error), "last": True}  # what is left of it cannot be relied on
     except RenderError as error:
         return {"problem": str(error)}
+    finally:
+        _unlimit()  # the next request may be larger than what this one may take
 
 
 def _limit(memory: int, seconds: float) -> None:
@@ -49,8 +51,13 @@ def _limit(memory: int, seconds: float) -> None:
     _set_soft(resource.RLIMIT_CPU, math.ceil(time.process_time() + seconds) + 1)
 
 
+def _unlimit() -> None:
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):
+        _set_soft(kind, resource.RLIM_INFINITY)
+
+
 def _set_soft(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
     if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
+        value = hard if value == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, hard))

@@ -57,7 +57,7 @@ class StandIns:
 
     def take(self, text: str) -> str:
         """Return what the stand-ins in ``text`` stand for."""
-        return text.translate(self._back)
+        return self.run.sub(lambda found: found.group().translate(self._back), text)
 
 
 def characters_of(pieces: Iterable[str]) -> list[str]:
