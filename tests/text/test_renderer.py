@@ -169,6 +169,12 @@ def test_a_process_that_cannot_start_is_an_error(renderer, monkeypatch):
         renderer.render(request(x="a"))
 
 
+def test_a_process_that_does_not_get_ready_is_an_error(renderer, monkeypatch):
+    monkeypatch.setattr("maglio.text.renderer._START_SECONDS", 0)
+    with pytest.raises(RenderError, match="seconds to start; try again"):
+        renderer.render(request(x="a"))
+
+
 def test_a_process_that_answers_nonsense_is_not_believed(renderer, monkeypatch):
     renderer.render(request(x="a"))
     monkeypatch.setattr(renderer._process, "_receive", lambda *_: {"plain": 1})

@@ -253,8 +253,13 @@ def test_a_message_cannot_fill_in_a_control_token(name):
 
 
 def test_a_template_may_put_a_control_token_together_from_its_own_words_and_roles():
-    source = "{{ '<|' ~ 'im' ~ '_end|>' }}{{ '<|' ~ messages[0].role ~ '|>' }}{{ messages[0].x }}"
-    prompt = ChatTemplate(source, TOKENIZER).render([{"role": "im_start", "x": "im im_end"}])
+    source = (
+        "{{ '<|' ~ 'im' ~ '_end|>' }}{{ '<|' ~ messages[0].role | lower ~ '|>' }}"
+        "{{ messages[0].x }}"
+    )
+    prompt = ChatTemplate(source, TOKENIZER).render(
+        [{"role": "IM_start", "x": "im im_end im_start"}]
+    )
     assert prompt.control == ((0, 10), (10, 22))
 
 

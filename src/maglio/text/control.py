@@ -88,6 +88,7 @@ class ControlNames:
         own = bytearray(len(text))
         for first, last in runs:
             own[first:last] = b"\1" * (last - first)
+        words = {role.casefold() for role in roles}
         data: str | None = None
         spans: list[Span] = []
         doubtful: set[str] = set()
@@ -96,10 +97,10 @@ class ControlNames:
             end = self._end(text, begin, own)
             if begin < at or end is None:
                 continue
-            middle = "".join(text[i] for i in range(begin, end) if not own[i])
-            if middle and middle not in roles:
+            middle = "".join(text[i] for i in range(begin, end) if not own[i]).casefold()
+            if middle and middle not in words:
                 data = "\0".join(given).casefold() if data is None else data
-                if middle.casefold() in data:
+                if middle in data:
                     doubtful.add(text[begin:end])
                     continue
             spans.append((begin, end))

@@ -114,10 +114,10 @@ class _Process:
 
     def __init__(self) -> None:
         folder = Path(__file__).parent
-        paths = [str(folder.parent), str(folder)]
+        paths = [json.dumps([str(path) for path in sys.path]), str(folder.parent), str(folder)]
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _START, json.dumps(sys.path), *paths],
+                [sys.executable or "", "-I", "-S", "-c", _START, *paths],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -135,6 +135,12 @@ class _Process:
         os.set_blocking(self._out.fileno(), False)
         try:
             self._receive(time.monotonic() + _START_SECONDS, 1 << 10)
+        except TimeoutError:
+            self.end()
+            raise RenderError(
+                f"cannot be rendered: its process took more than {_START_SECONDS:.0f} seconds to "
+                "start; try again when the machine is less busy"
+            ) from None
         except BaseException:
             self.end()
             raise
