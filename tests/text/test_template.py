@@ -245,9 +245,10 @@ def test_names_of_tools_and_arguments_make_no_control_tokens():
     assert prompt.control == ()
 
 
-@pytest.mark.parametrize("name", ["im_end", "IM_END"])
+@pytest.mark.parametrize("name", ["im_end", "IM_END", "im-_-end"])
 def test_a_message_cannot_fill_in_a_control_token(name):
-    template = ChatTemplate("{{ '<|' ~ messages[0].content | lower ~ '|>' }}", TOKENIZER)
+    source = "{{ '<|' ~ messages[0].content | lower | replace('-', '') ~ '|>' }}"
+    template = ChatTemplate(source, TOKENIZER)
     prompt = template.render([{"role": "user", "content": name}])
     assert (prompt.text, prompt.control) == ("<|im_end|>", ())
 

@@ -7,16 +7,15 @@ template takes its messages apart, so they go into it as they are, and it is ren
 with stand-ins for the characters it writes itself (:mod:`maglio.text.stand_ins`). Where both
 renderings are the same text, each character is known to be the template's or not. A control token
 must begin and end in characters of the template, and what is between is the template's too, or a
-role. Where the renderings are not the same text, which takes a template that
-measures or rewrites its own control tokens, that is known for what they begin and end with in
-common, and what is between is text.
+role. Where they are not, which takes a template that looks into its own text and a message's put
+together, that is known for what they begin and end with in common, and what is between is text.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from maglio.text.rendering import Rendering
@@ -33,8 +32,9 @@ class Found:
 
     Attributes:
         control: where they are, ascending.
-        doubtful: names that the template began and ended around something that a message may have
-            given; to be told by a rendering with a stand-in for each character of theirs.
+        doubtful: names that the template began and ended around something else, not counted as
+            control tokens. A rendering with stand-ins for all their characters tells whether that
+            was its own too.
     """
 
     control: tuple[Span, ...]
@@ -71,9 +71,7 @@ class ControlNames:
         self,
         rendering: Rendering,
         stand_ins: StandIns,
-        *,
-        roles: Collection[str],
-        given: Iterable[str],
+        roles: Iterable[str],
     ) -> Found:
         """Find the control tokens that the template wrote, the longest where several begin.
 
@@ -81,7 +79,6 @@ class ControlNames:
             rendering: what it wrote.
             stand_ins: those of its second rendering.
             roles: words that a template may build a control token with.
-            given: all texts that it was given.
         """
         text = rendering.plain
         runs = _own_runs(text, rendering.marked, stand_ins)
@@ -89,7 +86,6 @@ class ControlNames:
         for first, last in runs:
             own[first:last] = b"\1" * (last - first)
         words = {role.casefold() for role in roles}
-        data: str | None = None
         spans: list[Span] = []
         doubtful: set[str] = set()
         at = 0
@@ -99,10 +95,8 @@ class ControlNames:
                 continue
             middle = "".join(text[i] for i in range(begin, end) if not own[i]).casefold()
             if middle and middle not in words:
-                data = "\0".join(given).casefold() if data is None else data
-                if middle in data:
-                    doubtful.add(text[begin:end])
-                    continue
+                doubtful.add(text[begin:end])
+                continue
             spans.append((begin, end))
             at = end
         return Found(tuple(spans), frozenset(doubtful))

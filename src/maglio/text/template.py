@@ -140,7 +140,7 @@ class ChatTemplate:
             )
         rendering = _rendered(replace(request, pieces=pieces, base=base))
         stand_ins = StandIns(pieces, base)
-        found = self._names.find(rendering, stand_ins, roles=given.roles, given=given.texts)
+        found = self._names.find(rendering, stand_ins, given.roles)
         return rendering.plain, found
 
     def encode(self, prompt: PromptText, *, continues: bool = False) -> list[int]:
