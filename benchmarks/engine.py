@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.gguf import ModelFile
 
 ROWS = (1, 2, 4, 8, 16, 32)
@@ -50,7 +51,7 @@ class NativeRunner:
 
     def __init__(self, path: Path, *, n_ctx: int, threads: int) -> None:
         self.engine = NativeEngine(ModelFile(path), n_ctx=n_ctx, threads=threads)
-        self.session = self.engine.session()
+        self.session = Session(self.engine)
 
     def prefill(self, tokens: Sequence[int]) -> None:
         self.session.prefill(tokens)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import maglio
+from maglio.engine.session import Session
 from support.prompts import hundred_prompts
 from support.real_models import NAMES, real_model_path
 from support.tiny import ISAS, load_on
@@ -84,7 +85,7 @@ def test_rows_do_not_depend_on_threads_or_instruction_set(name):
     for isa in (isa for isa in ISAS if isa != "portable"):  # which takes a minute
         for threads in (1, 2):
             engine = load_on(isa, real_model_path(name), n_ctx=128, threads=threads)
-            rows = engine.session().forward(tokens)
+            rows = Session(engine).forward(tokens)
             assert np.array_equal(rows.view(np.uint32), whole.view(np.uint32)), (isa, threads)
 
 
@@ -92,7 +93,7 @@ def test_a_portable_row_of_smollm2_is_the_same():
     tokens = text_tokens("smollm2-135m", 4)
     engine = load_on("portable", real_model_path("smollm2-135m"), n_ctx=64, threads=2)
     whole = model("smollm2-135m").session().forward(tokens)
-    assert np.array_equal(engine.session().forward(tokens).view(np.uint32), whole.view(np.uint32))
+    assert np.array_equal(Session(engine).forward(tokens).view(np.uint32), whole.view(np.uint32))
 
 
 def test_a_repeated_passage_takes_few_steps():

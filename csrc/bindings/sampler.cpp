@@ -22,14 +22,14 @@ using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<nb::numpy, int32_t, nb::ndim<2>>;
 
-int32_t sample(maglio::Sampler& sampler, const Row& row) {
+int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position) {
   if (row.shape(0) != sampler.vocab()) {
     throw std::invalid_argument("row holds " + std::to_string(row.shape(0)) +
                                 " logits, must hold " + std::to_string(sampler.vocab()) +
                                 " (n_vocab)");
   }
   nb::gil_scoped_release unlocked;
-  return sampler.sample(row.data());
+  return sampler.sample(row.data(), position);
 }
 
 Ids topk_rows(const Rows& rows, size_t count) {
@@ -71,17 +71,16 @@ void bind_sampler(nb::module_& m) {
            "top_p"_a, "min_p"_a, "repeat_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a,
            "penalty_last_n"_a, "logit_bias"_a, "seed"_a)
       .def(
-          "accept",
+          "extend",
           [](maglio::Sampler& sampler, const std::vector<int32_t>& tokens) {
-            sampler.accept(tokens.data(), tokens.size());
+            sampler.extend(tokens.data(), tokens.size());
           },
           "tokens"_a)
-      .def("sample", &sample, "row"_a.noconvert())
-      .def("seek", &maglio::Sampler::seek, "position"_a)
+      .def("truncate", &maglio::Sampler::truncate, "length"_a)
+      .def("sample", &sample, "row"_a.noconvert(), "position"_a)
       .def("check", &maglio::Sampler::check)
       .def_prop_ro("n_vocab", &maglio::Sampler::vocab)
-      .def_prop_ro("history_length", &maglio::Sampler::history_length)
-      .def_prop_ro("position", &maglio::Sampler::position);
+      .def_prop_ro("length", &maglio::Sampler::length);
 
   m.def("topk_rows", &topk_rows, "rows"_a.noconvert(), "count"_a,
         "Ids of the `count` largest logits of each row, int32 (k, count), best first, ties to the "

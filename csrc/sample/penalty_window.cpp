@@ -1,25 +1,37 @@
 #include "sample/penalty_window.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace maglio {
 
 void PenaltyWindow::push(int32_t token) {
   if (size_ == 0) return;
+  stream_.push_back(token);
   ++counts_[token];
-  if (size_ < 0) return;
-  recent_.push_back(token);
-  if (recent_.size() <= static_cast<size_t>(size_)) return;
-  const auto oldest = counts_.find(recent_.front());
-  if (--oldest->second == 0) counts_.erase(oldest);
-  recent_.pop_front();
+  const size_t size = static_cast<size_t>(size_);
+  if (bounded() && stream_.size() > size) forget(stream_[stream_.size() - 1 - size]);
+}
+
+void PenaltyWindow::pop() {
+  if (size_ == 0) return;
+  forget(stream_.back());
+  stream_.pop_back();
+  const size_t size = static_cast<size_t>(size_);
+  if (bounded() && stream_.size() >= size) ++counts_[stream_[stream_.size() - size]];
+}
+
+void PenaltyWindow::forget(int32_t token) {
+  const auto found = counts_.find(token);
+  if (--found->second == 0) counts_.erase(found);
 }
 
 void PenaltyWindow::check() const {
-  if (size_ < 0) return;
+  const size_t n = stream_.size();
+  const size_t kept = bounded() ? std::min(n, static_cast<size_t>(size_)) : n;
   std::unordered_map<int32_t, int32_t> counted;
-  for (const int32_t token : recent_) ++counted[token];
-  if (counted != counts_ || recent_.size() > static_cast<size_t>(size_)) {
+  for (size_t i = n - kept; i < n; ++i) ++counted[stream_[i]];
+  if (counted != counts_) {
     throw std::logic_error("PenaltyWindow: counts differ from the window");
   }
 }

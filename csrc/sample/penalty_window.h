@@ -1,10 +1,10 @@
-// How often each token occurs among the last tokens of a stream, kept up to date token by token.
+// How often each token occurs among the last tokens of a stream that grows and is cut back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <unordered_map>
+#include <vector>
 
 namespace maglio {
 
@@ -14,6 +14,8 @@ class PenaltyWindow {
   explicit PenaltyWindow(int64_t size) : size_(size) {}
 
   void push(int32_t token);
+  // Takes back the last push; the tokens that it made leave the window return.
+  void pop();
 
   // Occurrences by token, never 0.
   const std::unordered_map<int32_t, int32_t>& counts() const { return counts_; }
@@ -22,8 +24,11 @@ class PenaltyWindow {
   void check() const;
 
  private:
+  bool bounded() const { return size_ > 0; }
+  void forget(int32_t token);
+
   int64_t size_;
-  std::deque<int32_t> recent_;  // the window, oldest first; not kept when it is unbounded
+  std::vector<int32_t> stream_;  // everything pushed, so that it can be taken back
   std::unordered_map<int32_t, int32_t> counts_;
 };
 

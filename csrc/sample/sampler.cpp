@@ -66,7 +66,7 @@ Sampler::Sampler(SamplingParams params, size_t vocab)
   }
 }
 
-void Sampler::accept(const int32_t* tokens, size_t count) {
+void Sampler::extend(const int32_t* tokens, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (outside(tokens[i], vocab_)) {
       throw std::invalid_argument("token " + std::to_string(tokens[i]) + " at index " +
@@ -75,10 +75,15 @@ void Sampler::accept(const int32_t* tokens, size_t count) {
     }
   }
   for (size_t i = 0; i < count; ++i) window_.push(tokens[i]);
-  history_length_ += count;
+  length_ += count;
 }
 
-int32_t Sampler::sample(const float* row) {
+void Sampler::truncate(uint64_t length) {
+  if (length > length_) throw std::invalid_argument("no such history length");
+  for (; length_ > length; --length_) window_.pop();
+}
+
+int32_t Sampler::sample(const float* row, uint64_t position) {
   const float* const logits = adjusted(row);
   const bool has_nan = block_maxima(logits, vocab_, &maxima_);
   const float best = *std::max_element(maxima_.begin(), maxima_.end());
@@ -92,9 +97,8 @@ int32_t Sampler::sample(const float* row) {
     shortlist_.keep_top_k(static_cast<size_t>(params_.top_k));
     shortlist_.keep_top_p(params_.top_p);
     shortlist_.keep_min_p(params_.min_p);
-    token = shortlist_.draw(uniform53(params_.seed, position_));
+    token = shortlist_.draw(uniform53(params_.seed, position));
   }
-  ++position_;
   return token;
 }
 

@@ -41,16 +41,17 @@ class Sampler {
 
   // Appends to the history that penalties look at. All or nothing: throws std::invalid_argument
   // for an id outside the vocabulary.
-  void accept(const int32_t* tokens, size_t count);
+  void extend(const int32_t* tokens, size_t count);
 
-  // Draws from a row of `vocab` logits; moves the position by one. The history is not changed.
-  // Throws InvalidLogits, and then the position is where it was.
-  int32_t sample(const float* row);
+  // Takes back the history from `length` on. Throws std::invalid_argument when it is shorter.
+  void truncate(uint64_t length);
+
+  // The token that a row of `vocab` logits gives with the random number at `position`. Changes
+  // nothing that a later call depends on. Throws InvalidLogits.
+  int32_t sample(const float* row, uint64_t position);
 
   size_t vocab() const { return vocab_; }
-  uint64_t history_length() const { return history_length_; }
-  uint64_t position() const { return position_; }
-  void seek(uint64_t position) { position_ = position; }
+  uint64_t length() const { return length_; }
   void check() const { window_.check(); }
 
  private:
@@ -61,8 +62,7 @@ class Sampler {
   size_t vocab_;
   bool penalizes_;
   float inverse_temperature_;
-  uint64_t position_ = 0;
-  uint64_t history_length_ = 0;
+  uint64_t length_ = 0;  // of the history
   PenaltyWindow window_;
   Shortlist shortlist_;
   std::vector<float> logits_;  // the row after penalties and bias

@@ -3,6 +3,9 @@
 from maglio.chat import Conversation
 from maglio.chat.turn import Answer, Turn
 from maglio.decode import GenerationStats, SamplingParams
+from maglio.draft.past import History
+from maglio.draft.source import Draft, DraftSource, Step
+from maglio.engine.session import Session
 from maglio.errors import (
     ChatTemplateError,
     ContextFullError,
@@ -24,8 +27,11 @@ __all__ = [
     "ContextFullError",
     "Conversation",
     "ConversationFileError",
+    "Draft",
+    "DraftSource",
     "Generation",
     "GenerationStats",
+    "History",
     "InvalidArgumentError",
     "InvalidLogitsError",
     "MaglioError",
@@ -33,7 +39,9 @@ __all__ = [
     "ModelFileError",
     "OutOfMemoryError",
     "SamplingParams",
+    "Session",
     "Speculation",
+    "Step",
     "Stream",
     "TextToken",
     "Turn",

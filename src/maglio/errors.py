@@ -23,22 +23,6 @@ class InvalidArgumentError(MaglioError, ValueError):
     """An argument has a value that can never work; the message names it and the valid range."""
 
 
-class CostTableEmptyError(InvalidArgumentError):
-    """A cost table has too few points to give a curve."""
-
-
-class RateWindowTooSmallError(InvalidArgumentError):
-    """The cost gate's window could never hold enough verify steps to be judged."""
-
-
-class ProbeStepsZeroError(InvalidArgumentError):
-    """The cost gate's probes would hold no verify step."""
-
-
-class ReprobeAfterZeroError(InvalidArgumentError):
-    """The cost gate would not wait before it probes."""
-
-
 class ContextFullError(MaglioError):
     """The tokens do not fit the context window of the session."""
 

@@ -1,16 +1,18 @@
 """A generation as people see it: tokens with their text, as they come, and the sum of it.
 
-Joins the decoder, which knows no text, with the detokenizer and the stop strings, which know no
-model.
+Boundary: joins a sequence, which knows no text, with its transcript, which knows no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from maglio.decode import FinishReason, GenerationStats, SpeculativeDecoder, Token
-from maglio.text import Detokenizer, StopMatcher, Tokenizer
+from maglio.decode import FinishReason, GenerationStats, run
+from maglio.decode import Sequence as TokenSequence
+from maglio.economics.live_cost import LiveCost
+from maglio.engine.base import Engine
+from maglio.text import Tokenizer, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class Generation:
     Attributes:
         tokens: ids of all generated tokens, a stop token included.
         text: their text, cut before the stop string if one ended it.
-        finish_reason: ``stop`` or ``length``.
+        finish_reason: ``stop`` (a stop token or a stop string) or ``length`` (``max_tokens``, or
+            the context is full).
         stats: counts and times.
     """
 
@@ -46,48 +49,122 @@ class Generation:
     stats: GenerationStats
 
 
-class Stream(Iterator[TextToken]):
-    """Generated tokens as they come; ``text``, ``stats`` and ``finish_reason`` are kept current.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Where a generation ends.
 
-    Stop early by leaving the loop and calling :meth:`close`; what was generated stays.
+    Attributes:
+        max_tokens: most tokens to generate; the context's end may come first.
+        stop: it ends before the first of these texts. One that spells a control token ends it at
+            that token.
+        stop_ids: ids that end it, besides the model's own.
+    """
+
+    max_tokens: int
+    stop: Sequence[str] = ()
+    stop_ids: Sequence[int] = ()
+
+    def ids(self, tokenizer: Tokenizer) -> frozenset[int]:
+        """All ids that end it."""
+        control = tokenizer.control_tokens
+        named = {control[text] for text in self.stop if text in control}
+        return frozenset(self.stop_ids) | tokenizer.eog_ids | named
+
+
+class Reading:
+    """What was generated so far, as text. Follows one generation of a sequence.
+
+    Args:
+        sequence: the sequence; the generation is begun on it.
+        tokenizer: the model's.
+        prompt: token ids to generate after.
+        ending: where to end.
+
+    Raises:
+        InvalidArgumentError: an argument can never work.
+        ContextFullError: the prompt does not fit the context.
     """
 
     def __init__(
         self,
-        decoder: SpeculativeDecoder,
+        sequence: TokenSequence,
         tokenizer: Tokenizer,
         prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        stop: Sequence[str],
-        stop_tokens: Sequence[int],
+        ending: Ending,
     ) -> None:
-        self._decoder = decoder
-        self._detokenizer = Detokenizer(tokenizer, continues=True)
-        self._matcher = StopMatcher(stop)
-        self._stops = frozenset(stop_tokens) | tokenizer.eog_ids
-        self._can_cut = len(stop) > 0
-        self._length = 0  # of the text, before any stop string is cut off
-        self._ends: list[int | None] = []  # where each token's text ends, if not in a character
-        self._settled = 0
-        self._fresh = ""
-        self._pieces: list[str] = []
-        self._ids: list[int] = []
-        self._flushed = False
-        self._tokens = decoder.generate(
-            prompt,
-            max_tokens=max_tokens,
-            stop_tokens=self._stops,
-            should_stop=self._read,
+        stops = ending.ids(tokenizer)
+        self.sequence = sequence
+        self.transcript = Transcript(tokenizer, stop=ending.stop, stop_ids=stops)
+        sequence.begin(
+            prompt, max_tokens=ending.max_tokens, stops=stops, transcript=self.transcript
+        )
+        self.pieces: list[str] = []
+        self.ids: list[int] = []
+
+    def read(self, token: int) -> str:
+        """Take a delivered token, and return its text."""
+        text = self.transcript.piece(len(self.ids))
+        self.ids.append(token)
+        if self.sequence.finish_reason is not None:
+            text += self.transcript.flush()
+        self.pieces.append(text)
+        return text
+
+    def close(self) -> None:
+        """The generation ends here."""
+        self.transcript.truncate(len(self.ids))  # tokens may be picked and not delivered
+        self.pieces.append(self.transcript.flush())
+
+    @property
+    def text(self) -> str:
+        """Text so far."""
+        return "".join(self.pieces)
+
+    @property
+    def kept(self) -> int:
+        """How many tokens stay now that it has ended: all up to a stop token or a stop string."""
+        return self.transcript.kept(len(self.text))
+
+    def result(self) -> Generation:
+        """Everything, as a value."""
+        return Generation(
+            tuple(self.ids), self.text, self.sequence.finish_reason, self.sequence.stats
         )
 
+
+class Stream(Iterator[TextToken]):
+    """Generated tokens as they come; ``text``, ``stats`` and ``finish_reason`` are kept current.
+
+    Stop early by leaving the loop and calling :meth:`close`; what was generated stays.
+
+    Args:
+        engine: the engine of the sequence's cache.
+        reading: the generation.
+        cost: what a forward costs; learns it.
+        progress: called with (tokens done, tokens in all) while the prompt is read.
+        on_end: called once when the generation has ended or was closed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reading: Reading,
+        cost: LiveCost,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        self._reading = reading
+        self._on_end = on_end
+        self._tokens = run(engine, reading.sequence, cost, progress=progress)
+
     def __next__(self) -> TextToken:
-        token: Token = next(self._tokens)
-        self._ids.append(token.id)
-        text, self._fresh = self._fresh, ""
-        if self._decoder.finish_reason is not None:
-            text += self._flush()
-        self._pieces.append(text)
+        try:
+            token = next(self._tokens)
+        except StopIteration:
+            self.close()
+            raise
+        text = self._reading.read(token.id)
         return TextToken(token.id, text, token.source)
 
     def close(self) -> None:
@@ -95,23 +172,20 @@ class Stream(Iterator[TextToken]):
         close = getattr(self._tokens, "close", None)
         if close is not None:
             close()
-        self._pieces.append(self._fresh + self._flush())
-        self._fresh = ""
+        self._reading.close()
+        if self._on_end is not None:
+            on_end, self._on_end = self._on_end, None
+            on_end()
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """Ids so far."""
-        return tuple(self._ids)
+        return tuple(self._reading.ids)
 
     @property
     def text(self) -> str:
         """Text so far."""
-        return "".join(self._pieces)
-
-    @property
-    def settled(self) -> int:
-        """How many of the tokens are sure to stay: no stop can reach back to them."""
-        return self._settled
+        return self._reading.text
 
     @property
     def kept(self) -> int:
@@ -119,44 +193,20 @@ class Stream(Iterator[TextToken]):
 
         A token that a stop string begins in does not count.
         """
-        if self._matcher.stopped:
-            limit = len(self.text)
-            fits = [i for i, end in enumerate(self._ends) if end is not None and end <= limit]
-            return fits[-1] + 1 if fits else 0
-        return len(self._ends)
+        return self._reading.kept
 
     @property
     def finish_reason(self) -> FinishReason | None:
         """``stop``, ``length``, or ``None`` while it is going on or when it was closed early."""
-        return self._decoder.finish_reason
+        return self._reading.sequence.finish_reason
 
     @property
     def stats(self) -> GenerationStats:
         """Counts and times so far."""
-        return self._decoder.stats
+        return self._reading.sequence.stats
 
     def result(self) -> Generation:
         """Run to the end and return everything."""
         for _ in self:
             pass
-        return Generation(self.tokens, self.text, self.finish_reason, self.stats)
-
-    def _read(self, token: int) -> bool:
-        """Take the text of a committed token; True when it completes a stop string."""
-        piece = self._detokenizer.push(token)
-        text, stopped = self._matcher.push(piece)
-        self._fresh += text
-        if token not in self._stops:
-            pending = self._detokenizer.pending
-            self._length += len(piece)
-            self._ends.append(None if pending else self._length)
-            if not self._can_cut or not (stopped or pending or self._matcher.holding):
-                self._settled = len(self._ends)
-        return stopped
-
-    def _flush(self) -> str:
-        if self._flushed:
-            return ""
-        self._flushed = True
-        text, stopped = self._matcher.push(self._detokenizer.flush())
-        return text if stopped else text + self._matcher.flush()
+        return self._reading.result()

@@ -10,21 +10,24 @@ from typing import Any
 import numpy as np
 
 from maglio.chat import Conversation, OnFull
-from maglio.chat.warm import WarmIndex
 from maglio.checks import check_choice
-from maglio.decode import Sampler, SamplingParams, SpeculativeDecoder
+from maglio.decode import Picker, SamplingParams
+from maglio.decode import Sequence as TokenSequence
 from maglio.default_model import default_model_path
-from maglio.draft.cascade import SpeculationIndex
+from maglio.draft.cascade import Cascade
+from maglio.draft.past import History
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.native import NativeEngine, NativeSession
+from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError
-from maglio.generation import Generation, Stream
+from maglio.generation import Ending, Generation, Reading, Stream
 from maglio.gguf import ModelFile
+from maglio.history_file import HistoryFile
 from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.references import Reference, each, index_reference
-from maglio.speculation import Drafter, Speculation
+from maglio.speculation import DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
 
 Prompt = str | Sequence[int]
@@ -72,7 +75,7 @@ class Model:
     Attributes:
         engine: computes logits.
         tokenizer: text to token ids and back.
-        drafter: sets up drafting for its streams.
+        drafting: sets up drafting for its streams.
     """
 
     def __init__(
@@ -84,7 +87,9 @@ class Model:
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
-        self.drafter = Drafter(engine.n_vocab, lambda: self.cost)
+        self.drafting = DraftingSetup(
+            engine.n_vocab, lambda: self.cost, can_rewind=engine.can_rewind
+        )
         self._chat_template = chat_template
 
     @cached_property
@@ -105,9 +110,9 @@ class Model:
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
-    def session(self) -> NativeSession:
+    def session(self) -> Session:
         """Start an empty sequence for direct use of the engine."""
-        return self.engine.session()
+        return Session(self.engine)
 
     def stream(
         self,
@@ -143,24 +148,20 @@ class Model:
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
-        session = self.session()
-        if on_prefill is not None:
-            report = on_prefill
-            session.on_prefill = lambda done: report(done, len(ids))
         sampling = sampling or SamplingParams()
-        sampler = Sampler(sampling, n_vocab=self.engine.n_vocab)
-        source, options, gate = self.drafter.begin(speculation, sampling, joins_past=True)
-        if source is not None:
-            self._add_references(source, references)
-        decoder = SpeculativeDecoder(session, sampler, source, options=options, gate=gate)
-        return Stream(
-            decoder,
-            self.tokenizer,
-            ids,
-            max_tokens=max_tokens,
-            stop=_texts(stop),
-            stop_tokens=stop_tokens,
-        )
+        picker = Picker(sampling, self.engine.n_vocab)
+        drafter, cost, history = self.drafting.start(speculation, sampling)
+        if drafter is not None:
+            self._add_references(drafter.source, references)
+        sequence = TokenSequence(self.engine.new_cache(), picker, drafter, n_ctx=self.engine.n_ctx)
+        ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
+        reading = Reading(sequence, self.tokenizer, ids, ending)
+
+        def remember() -> None:
+            if history is not None:
+                history.add(sequence.tokens)
+
+        return Stream(self.engine, reading, cost, progress=on_prefill, on_end=remember)
 
     def generate(
         self,
@@ -195,7 +196,6 @@ class Model:
         on_full: OnFull = "stop",
         stop: Sequence[str] = (),
         on_prefill: Callable[[int, int], None] | None = None,
-        warm: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_variables: Mapping[str, Any] | None = None,
     ) -> Conversation:
@@ -213,15 +213,12 @@ class Model:
                 :attr:`Conversation.dropped` says how many.
             stop: an answer ends before the first of these texts, besides where the model ends it.
             on_prefill: called with (tokens done, tokens in all) while a message is read.
-            warm: keep the token ids of answers on this machine, in :attr:`warm_index`, and draft
-                from those of earlier conversations.
             tools: descriptions of the tools that the model may call, for the chat template.
             template_variables: more of what the template reads, such as
                 ``{"enable_thinking": False}``.
 
         Raises:
             InvalidArgumentError: an argument can never work.
-            IndexFileError: the warm index is damaged.
             ChatTemplateError: the model's chat template is too long.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
@@ -235,25 +232,32 @@ class Model:
             on_full=on_full,
             stop=_texts(stop),
             on_prefill=on_prefill,
-            warm=self.warm_index if warm else None,
             tools=tools,
             template_variables=template_variables,
         )
 
+    def history(self, key: str = "") -> History:
+        """The history of streams with this key; the empty one is that of ``history=True``."""
+        return self.drafting.history(key)
+
     @property
-    def warm_index(self) -> WarmIndex:
-        """Where conversations with ``warm`` keep answers of this model; it can be cleared."""
+    def history_file(self) -> HistoryFile:
+        """Where streams of this model can be remembered beyond this process.
+
+        ``History(store=model.history_file)`` is a history that does; see
+        :attr:`Speculation.history`.
+        """
         path = self.engine.path
         key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
-        return WarmIndex(key, self.engine.n_vocab)
+        return HistoryFile(key, self.engine.n_vocab, separator=self.tokenizer.eos_id)
 
     def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
         documents = each(references)
         if len(documents) == 0:
             return
-        if not isinstance(source, SpeculationIndex):
+        if not isinstance(source, Cascade):
             raise InvalidArgumentError(
-                "references are drafted from by the built-in source; give either references or a "
+                "references are drafted from by the built-in sources; give either references or a "
                 "source of your own"
             )
         for document in documents:

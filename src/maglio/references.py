@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from maglio.draft.cascade import frozen
-from maglio.draft.suffix import FrozenAutomaton
+from maglio._core import FrozenAutomaton
+from maglio.draft.reference import frozen
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.machine import available_memory
 from maglio.text import Tokenizer

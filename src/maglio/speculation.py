@@ -1,33 +1,25 @@
-"""How drafting is set up: the options a user gives, and what a decoder gets for them.
+"""How drafting is set up: the options a user gives, and what a stream gets for them.
 
-Boundary: chooses and joins parts of :mod:`maglio.draft` and :mod:`maglio.decode`; knows no text, no
-engine and no generation.
+Boundary: chooses and joins parts of :mod:`maglio.draft`, :mod:`maglio.economics` and
+:mod:`maglio.decode`; knows no text, no engine and no generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from maglio.decode import DecodeOptions, SamplingParams
-from maglio.draft.calibration import Calibrations
-from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.options import IndexOptions, PolicyName
-from maglio.draft.past_streams import PastStreams
+from maglio.checks import MAX_TOKEN_ID, check_choice, check_int
+from maglio.decode import Drafter, SamplingParams
+from maglio.draft.past import History
+from maglio.draft.registry import SOURCES, Setting, SourceFactory
 from maglio.draft.source import DraftSource
-from maglio.economics.cost import NATIVE_COST, CostModel
+from maglio.economics.cost import CostModel
 from maglio.economics.gate import CostGate, GateOptions
 from maglio.economics.live_cost import LiveCost
 from maglio.errors import InvalidArgumentError
-
-DEFAULT_POLICY: PolicyName = "calibrated"
-
-RECORD_GATE = GateOptions()
-CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
-"""For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
-few steps cannot tell them from losses. It waits until 4 plain steps are lost; lengths are the
-policy's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,144 +27,139 @@ class Speculation:
     """How drafting works. It changes speed, never output.
 
     Attributes:
-        policy: ``record``: fixed rules; ``calibrated``: learnt acceptance against ``cost``.
+        source: where drafts come from. ``calibrated``: from the stream itself, from references and
+            from earlier streams, as much as pays by learnt acceptance and measured cost.
+            ``record``: the fixed rules of the system that Maglio follows. ``recycling``: the latter
+            from recycled logits alone. Or a :class:`~maglio.draft.source.DraftSource` of your own,
+            which serves one stream, or a function that makes one
+            (:mod:`maglio.draft.registry` has those of the names, with their options).
         max_draft: most draft tokens per verify step.
-        min_draft: shorter drafts are not verified; by default 2, and 1 under the calibrated
-            policy, which knows itself when a draft of one token pays.
-        min_match: shortest repetition, in tokens, worth drafting from.
-        recycling: whether to draft from recycled logits where nothing repeats. By default under
-            the record policy only: under the calibrated one they gain nothing.
-        window: under the record policy, a source is judged by this many of its latest draft
-            tokens,
-        min_acceptance: is muted when a smaller share of them was accepted,
-        mute_for: and returns after this many generated tokens; 0 switches muting off.
         gate: whether drafting is switched off while it does not pay; or how.
         cost: what a forward costs by its rows. By default this machine's profile of the model,
-            made by ``maglio probe``, or a built-in table.
-        history: whether a generation drafts from earlier ones of the same :class:`~maglio.Model`,
-            goes on with what they taught about the sources, and lets later ones do so, in memory.
-            A prompt that is repeated then goes fast for a reason that says little about others.
-            Needs the calibrated policy. Conversations keep to themselves; for them there is
-            ``warm`` of :meth:`maglio.Model.chat`.
-        source: a proposer of your own, used instead of the built-in ones.
+            made by ``maglio probe``, or a built-in table; timings correct it.
+        history: the earlier streams to draft from, whose text then counts as seen before. ``True``:
+            those of the same :class:`~maglio.Model` that say ``True`` too. A name: those that give
+            this name. A :class:`~maglio.History`: those that share it. ``False``: none, and later
+            streams do not see this one. At most 65,536 tokens are kept for each; the oldest leave.
 
     Raises:
         InvalidArgumentError: a field is out of its range.
     """
 
-    policy: PolicyName = DEFAULT_POLICY
+    source: str | DraftSource | SourceFactory = "calibrated"
     max_draft: int = 16
-    min_draft: int | None = None
-    min_match: int = 2
-    recycling: bool | None = None
-    window: int = 64
-    min_acceptance: float = 0.2
-    mute_for: int = 128
     gate: bool | GateOptions = True
     cost: CostModel | None = None
-    history: bool = False
-    source: DraftSource | None = None
+    history: bool | str | History = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.source, str):
+            check_choice("source", self.source, tuple(SOURCES))
+        elif not isinstance(self.source, DraftSource) and not callable(self.source):
+            raise InvalidArgumentError(
+                f"source is {self.source!r:.80}, must be a name, a DraftSource, or a function that "
+                "makes one"
+            )
+        check_int("max_draft", self.max_draft, 1, MAX_TOKEN_ID)
         if not isinstance(self.gate, (bool, GateOptions)):
             raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
-        if self.recycling not in (None, True, False):
+        if self.cost is not None and not callable(getattr(self.cost, "cost", None)):
+            raise InvalidArgumentError(f"cost is {self.cost!r:.80}, must be a CostModel or None")
+        if not isinstance(self.history, (bool, str, History)):
             raise InvalidArgumentError(
-                f"recycling is {self.recycling!r}, must be True, False or None"
+                f"history is {self.history!r:.80}, must be True, False, a name or a History"
             )
-        if self.history not in (True, False):
-            raise InvalidArgumentError(f"history is {self.history!r}, must be True or False")
-        if self.history and self.policy != "calibrated":
-            raise InvalidArgumentError(
-                f"history needs the calibrated policy, and policy is {self.policy!r}"
-            )
-        if self.source is not None and not isinstance(self.source, DraftSource):
-            raise InvalidArgumentError(
-                f"source is {self.source!r:.80}, must have the methods suggest and observe"
-            )
-        self._decode_options()
-        self._index_options(NATIVE_COST)
-
-    def _decode_options(self) -> DecodeOptions:
-        min_draft = self.min_draft
-        if min_draft is None:
-            min_draft = 1 if self.policy == "calibrated" else min(2, self.max_draft)
-        return DecodeOptions(max_draft=self.max_draft, min_draft=min_draft)
-
-    def _gate(self, cost: LiveCost) -> CostGate | None:
-        if self.gate is False:
-            return None
-        if isinstance(self.gate, GateOptions):
-            return CostGate(cost, options=self.gate)
-        calibrated = self.policy == "calibrated" and self.source is None
-        return CostGate(cost, options=CALIBRATED_GATE if calibrated else RECORD_GATE)
-
-    def _index_options(self, cost: CostModel) -> IndexOptions:
-        return IndexOptions(
-            policy=self.policy,
-            recycling=self.policy == "record" if self.recycling is None else self.recycling,
-            min_match=self.min_match,
-            window=self.window,
-            min_acceptance=self.min_acceptance,
-            mute_for=self.mute_for,
-            cost=cost,
-        )
 
 
 class Drafting(NamedTuple):
-    """What a decoder needs to draft; all ``None`` without speculation."""
+    """What a stream needs to draft.
 
-    source: DraftSource | None = None
-    options: DecodeOptions | None = None
-    gate: CostGate | None = None
+    Attributes:
+        drafter: proposes drafts; ``None`` without speculation.
+        cost: what a forward costs; learns it.
+        history: where the stream is remembered, if anywhere.
+    """
+
+    drafter: Drafter | None
+    cost: LiveCost
+    history: History | None
 
 
-class Drafter:
+class DraftingSetup:
     """Sets up drafting for the streams of one model, and keeps what they teach.
 
     Args:
         n_vocab: number of token ids.
-        cost: tells what a forward costs; asked when drafting is set up.
+        curve: tells what a forward costs; asked once, when drafting is first set up.
+        can_rewind: whether the engine can drop rejected draft tokens. Without it nothing is
+            drafted.
     """
 
-    def __init__(self, n_vocab: int, cost: Callable[[], CostModel]) -> None:
+    def __init__(
+        self, n_vocab: int, curve: Callable[[], CostModel], *, can_rewind: bool = True
+    ) -> None:
         self._n_vocab = n_vocab
-        self._cost = cost
-        self._past = PastStreams()
-        # What is sampled repeats itself less than what is chosen greedily.
-        self._learnt = {True: Calibrations(), False: Calibrations()}
+        self._curve = curve
+        self._can_rewind = can_rewind
+        self._histories: dict[str, History] = {}
 
-    def begin(
-        self, speculation: bool | Speculation, sampling: SamplingParams, *, joins_past: bool
-    ) -> Drafting:
+    @cached_property
+    def cost(self) -> LiveCost:
+        """What a forward costs, as all streams of the model have learnt it."""
+        return LiveCost(self._curve())
+
+    def history(self, key: str = "") -> History:
+        """The history that streams with this key share; the empty key is that of ``True``."""
+        return self._histories.setdefault(key, History())
+
+    def start(self, speculation: bool | Speculation, sampling: SamplingParams) -> Drafting:
         """Set up drafting for a new stream.
 
         Args:
             speculation: whether, or how, to draft.
             sampling: how the stream's tokens will be chosen.
-            joins_past: whether the stream may draft from earlier ones, and later ones from it.
 
         Raises:
             InvalidArgumentError: ``speculation`` is something else.
             OutOfMemoryError: there is no memory for the tables.
         """
-        if speculation is False:
-            return Drafting()
-        how = Speculation() if speculation is True else speculation
-        if not isinstance(how, Speculation):
+        if not isinstance(speculation, (bool, Speculation)):
             raise InvalidArgumentError(
-                f"speculation must be True, False or a Speculation, not {speculation!r}"
+                f"speculation is {speculation!r:.80}, must be True, False or a Speculation"
             )
-        cost = LiveCost(self._cost() if how.cost is None else how.cost)
-        joins = joins_past and how.history
-        source = (
-            how.source
-            if how.source is not None
-            else SpeculationIndex(
-                self._n_vocab,
-                options=how._index_options(cost),
-                past=self._past if joins else None,
-                calibrations=self._learnt[sampling.temperature <= 0.0] if joins else None,
-            )
+        how = speculation if isinstance(speculation, Speculation) else Speculation()
+        cost = self.cost if how.cost is None else LiveCost(how.cost)
+        if speculation is False or not self._can_rewind:
+            return Drafting(None, cost, None)
+        history = self._history_of(how)
+        setting = Setting(
+            n_vocab=self._n_vocab,
+            cost=cost,
+            greedy=sampling.temperature <= 0.0,
+            history=history,
         )
-        return Drafting(source, how._decode_options(), how._gate(cost))
+        source = self._source(how, setting)
+        gate = None
+        if how.gate is not False:
+            options = how.gate if isinstance(how.gate, GateOptions) else source.gate
+            gate = CostGate(cost, options=options)
+        drafter = Drafter(source, self._n_vocab, max_draft=how.max_draft, gate=gate)
+        return Drafting(drafter, cost, history)
+
+    def _history_of(self, how: Speculation) -> History | None:
+        if isinstance(how.history, History):
+            return how.history
+        if how.history is False:
+            return None
+        return self.history("" if how.history is True else f"named {how.history}")
+
+    def _source(self, how: Speculation, setting: Setting) -> DraftSource:
+        if isinstance(how.source, DraftSource):
+            return how.source
+        make = SOURCES[how.source] if isinstance(how.source, str) else how.source
+        source = make(setting)
+        if not isinstance(source, DraftSource):
+            raise InvalidArgumentError(
+                f"the function given as source returned {source!r:.80}, must return a DraftSource"
+            )
+        return source

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import maglio
-from maglio.bench import verify_cost
 from maglio.cli.app import app
+from maglio.economics import probe
 from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.errors import MaglioError
 
@@ -38,7 +38,7 @@ def test_probe_prints_the_table_and_keeps_the_profile(model):
     result = run("probe", model, *FAST)
     assert "all 236 rows of verify steps were bitwise those of plain steps" in result.stdout
     assert [line.split("│")[1].strip() for line in result.stdout.splitlines() if "│" in line] == [
-        str(draft) for draft in verify_cost.DRAFTS
+        str(draft) for draft in probe.DRAFTS
     ]
     assert "█" in result.stdout
     assert "profile" not in result.stdout
@@ -73,7 +73,7 @@ def test_show_measures_nothing_and_clear_forgets(model, monkeypatch):
 
 def test_rows_that_break_the_promise_are_an_error_and_not_kept(model, monkeypatch):
     def broken(*args, **kwargs):
-        costs = verify_cost.measure(*args, **kwargs)
+        costs = probe.measure(*args, **kwargs)
         return replace(costs, rows_equal=costs.rows_equal - 1)
 
     monkeypatch.setattr("maglio.cli.probe.measure", broken)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.decode import DecodeOptions, SpeculativeDecoder
 from maglio.economics.cost import NATIVE_COST, CostCurve
 from maglio.economics.gate import CostGate, GateOptions
 from maglio.economics.live_cost import LiveCost
-from support.clock import Clock, timed_session
+from support.clock import Clock, timed_engine
+from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
 from support.toy_sources import ScriptedSource, perfect, spoil
 
@@ -19,10 +19,10 @@ EAGER = GateOptions(reprobe_after=4, reprobe_max=16)
 
 
 def gated(run, source, *, seconds=NATIVE_COST.cost, options=EAGER, table=NATIVE_COST):
-    clock = Clock()
-    gate = CostGate(LiveCost(table), options=options)
-    session = timed_session(clock, seconds, **run.model)
-    return SpeculativeDecoder(session, run.sampler(), source, gate=gate, clock=clock), gate
+    clock, cost = Clock(), LiveCost(table)
+    gate = CostGate(cost, options=options)
+    engine = timed_engine(clock, seconds, **run.model)
+    return Decoder(engine, run.picker(), source, gate=gate, cost=cost, clock=clock), gate
 
 
 @settings(max_examples=100, deadline=None)
@@ -76,7 +76,7 @@ def test_a_source_that_is_always_wrong_costs_at_most_two_percent():
     source = ScriptedSource(run.stream, lambda truth, _: spoil(truth, 0, 60)[:16])
     decoder, _ = gated(run, source, options=GateOptions())
     assert ids(decoder.generate(PROMPT, max_tokens=1024)) == run.output
-    spent = sum(NATIVE_COST.cost(len(fed)) for fed in decoder._session.forwards)
+    spent = sum(NATIVE_COST.cost(len(fed)) for fed in decoder.engine.forwards)
     assert spent < 1.02 * 1023
 
 
@@ -84,7 +84,7 @@ def test_a_source_that_is_always_right_is_hardly_slowed_down():
     run = plain_run(GREEDY, 600, n_ctx=2048)
     decoder, gate = gated(run, perfect(run.stream, 16), options=GateOptions())
     assert ids(decoder.generate(PROMPT, max_tokens=600)) == run.output
-    plain = [len(fed) for fed in decoder._session.forwards].count(1)
+    plain = [len(fed) for fed in decoder.engine.forwards].count(1)
     assert plain <= 2  # for its time
     assert gate.events.trips == 0
 
@@ -106,13 +106,18 @@ def test_true_costs_above_the_table_are_learnt_by_the_clock():
 
 def test_without_a_clock_the_table_alone_applies():
     run = RUNS["greedy"]
-    gate = CostGate(LiveCost(NATIVE_COST))
-    decoder = SpeculativeDecoder(
-        run.session(), run.sampler(), perfect(run.stream, 5), gate=gate, clock=None
+    cost = LiveCost(NATIVE_COST)
+    decoder = Decoder(
+        run.engine(),
+        run.picker(),
+        perfect(run.stream, 5),
+        gate=CostGate(cost),
+        cost=cost,
+        clock=None,
     )
     assert ids(decoder.generate(PROMPT, max_tokens=200)) == run.output
-    assert gate.cost.plain_s is None
-    assert gate.cost.multiplier == 1.0
+    assert cost.plain_s is None
+    assert cost.multiplier == 1.0
 
 
 def test_a_verify_cut_short_by_the_end_is_not_held_against_the_source():
@@ -139,9 +144,6 @@ def test_statistics_are_those_of_the_generation_not_of_the_gate():
 def test_a_budget_of_one_token_fits_too():
     run = RUNS["greedy"]
     gate = CostGate(LiveCost(NATIVE_COST))
-    options = DecodeOptions(max_draft=1, min_draft=1)
-    decoder = SpeculativeDecoder(
-        run.session(), run.sampler(), perfect(run.stream), options=options, gate=gate
-    )
+    decoder = Decoder(run.engine(), run.picker(), perfect(run.stream), max_draft=1, gate=gate)
     assert ids(decoder.generate(PROMPT, max_tokens=20)) == run.output[:20]
-    assert {len(fed) for fed in decoder._session.forwards} <= {1, 2}
+    assert {len(fed) for fed in decoder.engine.forwards} <= {1, 2}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maglio.decode import DecodeOptions, Sampler, SpeculativeDecoder
-from maglio.draft.source import SourceCounts
+from maglio.decode import Picker, SourceCounts
 from maglio.errors import ContextFullError, InvalidArgumentError
+from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
-from support.toy_session import ToySession
+from support.toy_engine import ToyCache, ToyEngine
 from support.toy_sources import ScriptedSource, perfect, spoil
 
 RUN = plain_run(SAMPLED)
@@ -51,7 +51,7 @@ def test_max_tokens_inside_a_draft_ends_there(n_tokens):
 
 @pytest.mark.parametrize("n_ctx", range(len(PROMPT), len(PROMPT) + 14))
 def test_the_context_is_filled_to_the_last_position(n_ctx):
-    # ToySession refuses to grow beyond n_ctx, so a draft that is too long would fail here.
+    # ToyEngine refuses to grow beyond n_ctx, so a draft that is too long would fail here.
     run = plain_run(SAMPLED, n_ctx=n_ctx)
     decoder = run.decoder(perfect([*run.stream, *range(9)], 5))
     assert ids(decoder.generate(PROMPT, max_tokens=60)) == run.output
@@ -109,48 +109,40 @@ def test_plain_decoding_has_one_token_per_step():
     decoder = RUN.decoder()
     assert ids(decoder.generate(PROMPT, max_tokens=60)) == RUN.output
     assert decoder.stats.tokens_per_step == 1.0
-    assert {len(fed) for fed in decoder._session.forwards} == {1}
+    assert {len(fed) for fed in decoder.engine.forwards} == {1}
 
 
 def test_drafts_keep_to_their_bounds():
-    options = DecodeOptions(max_draft=4, min_draft=3)
-    lengths = [2, 3, 9, 0, 4]
+    lengths = [2, 1, 9, 0, 4]
     source = ScriptedSource(RUN.stream, lambda truth, call: truth[: lengths[call % 5]])
-    decoder = RUN.decoder(source, options=options)
+    decoder = RUN.decoder(source, max_draft=4)
+    decoder.clock = None  # a plain step for its time would come in between
     list(decoder.generate(PROMPT, max_tokens=60))
-    assert [len(fed) - 1 for fed in decoder._session.forwards[:5]] == [0, 3, 4, 0, 4]
+    assert [len(fed) - 1 for fed in decoder.engine.forwards[:5]] == [2, 1, 4, 0, 4]
 
 
 def test_zero_tokens_feed_the_prompt():
     decoder = RUN.decoder()
     assert list(decoder.generate(PROMPT, max_tokens=0)) == []
-    assert decoder._session.tokens == list(PROMPT[:-1])
+    assert decoder.cache.tokens == list(PROMPT[:-1])
     assert ids(decoder.generate((), max_tokens=5)) == RUN.output[:5]
 
 
-def test_a_session_may_come_with_a_prefix():
+def test_a_cache_may_come_with_a_prefix():
     for cached in range(len(PROMPT) + 1):
-        session = RUN.session()
-        if cached:
-            session.prefill(PROMPT[:cached])
+        engine = RUN.engine()
+        cache = ToyCache(engine, PROMPT[:cached])
         source = perfect(RUN.stream)
-        decoder = SpeculativeDecoder(session, RUN.sampler(), source, tokens=PROMPT)
+        decoder = Decoder(engine, RUN.picker(), source, tokens=PROMPT, cache=cache)
         assert ids(decoder.generate((), max_tokens=20)) == RUN.output[:20]
         RUN.check(decoder, generated=20)
-        assert source.seen == list(decoder.tokens)
 
 
-def test_a_prefix_the_decoder_knows_nothing_of_is_refused():
-    session = RUN.session()
-    session.prefill(PROMPT)
-    with pytest.raises(InvalidArgumentError, match=r"holds 6 positions .* 2 tokens"):
-        SpeculativeDecoder(session, RUN.sampler(), tokens=PROMPT[:2])
-
-
-def test_a_session_that_cannot_rewind_is_refused_with_a_source():
-    with pytest.raises(InvalidArgumentError, match=r"ToySession .*can_rewind.* source=None"):
-        RUN.decoder(perfect(RUN.stream), can_rewind=False)
-    assert ids(RUN.decoder(can_rewind=False).generate(PROMPT, max_tokens=5)) == RUN.output[:5]
+def test_a_prefix_the_sequence_knows_nothing_of_is_refused():
+    engine = RUN.engine()
+    cache = ToyCache(engine, PROMPT)
+    with pytest.raises(InvalidArgumentError, match=r"holds 6 positions .* has 2"):
+        Decoder(engine, RUN.picker(), tokens=PROMPT[:2], cache=cache)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +163,10 @@ def test_a_session_that_cannot_rewind_is_refused_with_a_source():
 )
 def test_senseless_arguments_are_refused_at_the_call(arguments, message):
     decoder = RUN.decoder()
+    given = {"prompt_tokens": PROMPT, "max_tokens": 5, **arguments}
+    prompt = given.pop("prompt_tokens")
     with pytest.raises(InvalidArgumentError, match=message):
-        decoder.generate(**{"prompt_tokens": PROMPT, "max_tokens": 5, **arguments})
+        decoder.generate(prompt, **given)
     assert decoder.tokens == ()
 
 
@@ -194,5 +188,5 @@ def test_numpy_tokens_are_tokens():
 
 def test_greedy_needs_no_special_path():
     run = plain_run(GREEDY)
-    decoder = SpeculativeDecoder(ToySession(), Sampler(GREEDY, 60), perfect(run.stream))
+    decoder = Decoder(ToyEngine(), Picker(GREEDY, 60), perfect(run.stream))
     assert ids(decoder.generate(PROMPT, max_tokens=60)) == run.output

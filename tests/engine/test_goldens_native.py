@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.gguf import ModelFile
 from support import goldens
 from support.real_models import real_model_path
@@ -17,7 +18,7 @@ LIMIT_OF_REAL_MODELS = 0.01
 
 def agreement(name: str, path: Path) -> goldens.Agreement:
     golden = goldens.load_golden(name)
-    session = NativeEngine(ModelFile(path), n_ctx=len(golden.tokens)).session()
+    session = Session(NativeEngine(ModelFile(path), n_ctx=len(golden.tokens)))
     if golden.first:
         session.prefill(golden.tokens[: golden.first])
     return goldens.compare(golden, session.forward(golden.tokens[golden.first :]))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import maglio
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.errors import ModelFileError, OutOfMemoryError
 from maglio.gguf import ModelFile
 from support.gguf_bytes import FLOAT64, STRING, UINT32, UINT64, RawGguf
@@ -98,7 +99,7 @@ def survives(data: bytes, folder: Path) -> None:
     except ModelFileError:
         return
     with little_memory():
-        engine.session().forward([1])
+        Session(engine).forward([1])
 
 
 def test_what_was_put_together_again_is_the_same_file(sound: Files, folder: Path) -> None:
@@ -289,7 +290,7 @@ def test_numbers_of_a_wrong_type_or_size_are_refused(raw: RawGguf, folder: Path,
         raw.values = list(entries)
         raw.set(f"llama.{key}", value)
         try:
-            load(raw.to_bytes(), folder).session().forward([1])
+            Session(load(raw.to_bytes(), folder)).forward([1])
         except ModelFileError:
             refused += 1
     assert refused >= 8

@@ -11,6 +11,7 @@ from gguf.quants import Q4_K, dequantize
 
 from maglio import _core
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from maglio.gguf import ModelFile
 from support.goldens import log_softmax
 from support.models import FAMILIES, FORMATS, K_FORMATS
@@ -29,7 +30,7 @@ QUANTIZED_LIMIT = 2.5e-3
 
 def mean_kl(engine: NativeEngine, reference: Reference) -> float:
     tokens = random_tokens(engine.n_vocab, N_TOKENS, 1)
-    ours = log_softmax(engine.session().forward(tokens))
+    ours = log_softmax(Session(engine).forward(tokens))
     theirs = log_softmax(reference.logits(tokens))
     return float((np.exp(theirs) * (theirs - ours)).sum(axis=1).mean())
 

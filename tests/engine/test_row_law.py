@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from maglio import _core
 from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
 from support.models import FAMILIES, FORMATS, TINY
 from support.tiny import ISAS, TinyModels, random_tokens
 
@@ -31,7 +32,7 @@ def truth(engine: NativeEngine, seed: int, n: int = N_TOKENS) -> tuple[list[int]
 
 
 def one_at_a_time(engine: NativeEngine, tokens: list[int]) -> np.ndarray:
-    session = engine.session()
+    session = Session(engine)
     return np.concatenate([session.forward([token]) for token in tokens])
 
 
@@ -68,7 +69,7 @@ def test_no_chunking_truncation_or_thread_count_changes_a_bit(
 ) -> None:
     tokens, rows = truth(tiny.engine(*model), seed)
     engine = tiny.engine(*model, threads=threads)
-    session = engine.session()
+    session = Session(engine)
     for operation, n in operations:
         at = session.length
         if operation == "truncate":
@@ -97,8 +98,8 @@ def test_two_cuts_of_any_stream_agree(
     ids = st.integers(0, engine.n_vocab - 1)
     tokens = data.draw(st.lists(ids, min_size=2, max_size=100))
     cut = data.draw(st.integers(1, len(tokens) - 1))
-    whole = engine.session().forward(tokens)
-    session = engine.session()
+    whole = Session(engine).forward(tokens)
+    session = Session(engine)
     last = session.prefill(tokens[:cut])
     assert same_bits(last, whole[cut - 1])
     assert same_bits(session.forward(tokens[cut:]), whole[cut:])
@@ -109,7 +110,7 @@ def test_every_width_of_every_format_is_plain_decoding(
     tiny: TinyModels, family: str, fmt: str
 ) -> None:
     tokens, rows = truth(tiny.engine(family, fmt), 0)
-    session = tiny.engine(family, fmt, threads=2).session()
+    session = Session(tiny.engine(family, fmt, threads=2))
     context = 60  # wide forwards then cross a border of 64 positions
     session.forward(tokens[:context])
     for width in range(1, 65):
@@ -128,7 +129,7 @@ def test_every_instruction_set_gives_the_same_bits(
     tokens, rows = truth(tiny.engine(family, fmt), 0)
     engine = tiny.engine(family, fmt, isa=isa)
     assert engine.isa == isa
-    session = engine.session()
+    session = Session(engine)
     at = 0
     for width in (1, 2, 3, 4, 5, 7, 8, 11, 16, 33, 60):  # 150 positions, every kernel width
         assert same_bits(session.forward(tokens[at : at + width]), rows[at : at + width]), width
@@ -143,7 +144,7 @@ def test_windows_of_any_size_keep_the_law_far_beyond_them(
     shape = replace(TINY["gemma3"], window=window, n_ctx=512)
     one = tiny.engine("gemma3", "Q8_0", shape=shape)
     tokens, rows = truth(one, 0, 330)
-    session = tiny.engine("gemma3", "Q8_0", shape=shape, threads=threads).session()
+    session = Session(tiny.engine("gemma3", "Q8_0", shape=shape, threads=threads))
     for start, stop in [(0, 90), (90, 91), (91, 220), (220, 330)]:
         assert same_bits(session.forward(tokens[start:stop]), rows[start:stop])
     session.truncate(250)  # within reach of every window: nothing was evicted
@@ -154,7 +155,7 @@ def test_windows_of_any_size_keep_the_law_far_beyond_them(
 def test_more_rows_than_a_native_forward_takes_are_cut(tiny: TinyModels, family: str) -> None:
     tokens, rows = truth(tiny.engine(family, "Q4_1"), 0)
     assert len(tokens) > _core.Engine.MAX_ROWS
-    session = tiny.engine(family, "Q4_1", threads=2).session()
+    session = Session(tiny.engine(family, "Q4_1", threads=2))
     assert same_bits(session.forward(tokens), rows)
     session.truncate(0)
     assert same_bits(session.prefill(tokens), rows[-1])
@@ -164,7 +165,7 @@ def test_sessions_of_one_engine_do_not_mix(tiny: TinyModels) -> None:
     engine = tiny.engine("qwen3", "Q4_0")
     tokens, rows = truth(engine, 0)
     other_tokens, other_rows = truth(engine, 1)
-    one, other = engine.session(), engine.session()
+    one, other = Session(engine), Session(engine)
     for at in range(0, N_TOKENS, 20):
         assert same_bits(one.forward(tokens[at : at + 20]), rows[at : at + 20])
         assert same_bits(other.forward(other_tokens[at : at + 20]), other_rows[at : at + 20])

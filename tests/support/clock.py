@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from support.toy_session import ToySession
+from support.toy_engine import ToyEngine
 
 
 class Clock:
@@ -18,11 +18,11 @@ class Clock:
         return self.now
 
 
-def timed_session(clock: Clock, seconds: Callable[[int], float], **session: Any) -> ToySession:
-    """A session whose forwards take ``seconds(rows)``."""
+def timed_engine(clock: Clock, seconds: Callable[[int], float], **engine: Any) -> ToyEngine:
+    """An engine whose forwards take ``seconds(rows)``."""
 
     def pass_time(_: int) -> None:
-        clock.now += seconds(len(timed.calls[-1][1]))
+        clock.now += seconds(sum(len(segment.tokens) for segment in timed.calls[-1]))
 
-    timed = ToySession(half_way=pass_time, **session)
+    timed = ToyEngine(after_call=pass_time, **engine)
     return timed

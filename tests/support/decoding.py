@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maglio.decode import DecodeOptions, Sampler, SamplingParams, SpeculativeDecoder
-from support.toy_session import ToySession, decode_plainly
+from maglio.decode import Picker, SamplingParams
+from support.decoder import Decoder
+from support.toy_engine import ToyEngine, decode_plainly
 
 PROMPT = (3, 14, 15, 9, 26, 5)
 GREEDY = SamplingParams()
@@ -37,30 +38,30 @@ class PlainRun:
     def stream(self) -> list[int]:
         return [*PROMPT, *self.output]
 
-    def session(self, **extra: Any) -> ToySession:
-        return ToySession(**{**self.model, **extra})
+    def engine(self, **extra: Any) -> ToyEngine:
+        return ToyEngine(**{**self.model, **extra})
 
-    def sampler(self) -> Sampler:
-        return Sampler(self.params, self.session().n_vocab)
+    def picker(self) -> Picker:
+        return Picker(self.params, self.engine().n_vocab)
 
-    def decoder(
-        self, source: Any = None, *, options: DecodeOptions | None = None, **session: Any
-    ) -> SpeculativeDecoder:
-        return SpeculativeDecoder(self.session(**session), self.sampler(), source, options=options)
+    def decoder(self, source: Any = None, *, max_draft: int = 16, **engine: Any) -> Decoder:
+        return Decoder(self.engine(**engine), self.picker(), source, max_draft=max_draft)
 
-    def check(self, decoder: SpeculativeDecoder, *, generated: int) -> None:
+    def check(self, decoder: Decoder, *, generated: int) -> None:
         """The decoder is in the state in which plain decoding is after so many tokens."""
         stream = self.stream[: len(PROMPT) + generated]
+        decoder.settle()
         assert list(decoder.tokens) == stream
-        assert decoder._session.tokens == stream[:-1]
-        assert decoder._sampler.position == generated
-        assert decoder._sampler.history_length == len(stream)
+        # The row of the last token may be there, if it was computed as part of a draft.
+        assert decoder.cache.tokens in (stream[:-1], stream)
+        assert decoder.sequence.position == generated
+        assert decoder.picker.length == len(stream)
 
 
 def plain_run(params: SamplingParams, max_tokens: int = 60, **model: Any) -> PlainRun:
-    session = ToySession(**model)
-    sampler = Sampler(params, session.n_vocab)
-    return PlainRun(params, model, decode_plainly(session, sampler, PROMPT, max_tokens))
+    engine = ToyEngine(**model)
+    picker = Picker(params, engine.n_vocab)
+    return PlainRun(params, model, decode_plainly(engine, picker, PROMPT, max_tokens))
 
 
 def ids(tokens: Any) -> list[int]:

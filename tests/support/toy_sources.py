@@ -5,31 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from maglio.draft.source import Draft, DraftSource, Step
 
-class ScriptedSource:
-    """Proposes whatever ``draft`` makes of the true continuation of the context.
+
+class ScriptedSource(DraftSource):
+    """Proposes whatever ``draft`` makes of the true continuation of the stream.
 
     Args:
         stream: prompt and plain output, the truth.
-        draft: called with the continuation and the number of the suggestion.
+        draft: called with the continuation and the number of the proposal.
     """
 
     def __init__(self, stream: Sequence[int], draft: Callable[[list[int], int], Any]) -> None:
         self.stream = list(stream)
-        self.observed: list[list[int]] = []
-        self.suggestions = 0
+        self.steps: list[Step] = []
+        self.kept: list[int] = []
+        self.proposals = 0
         self._draft = draft
 
     @property
     def seen(self) -> list[int]:
-        return [token for tokens in self.observed for token in tokens]
+        """The stream as it was observed."""
+        return [*self.kept, *(token for step in self.steps for token in step.tokens)]
 
-    def suggest(self, context: Sequence[int], limit: int) -> Any:
-        self.suggestions += 1
-        return self._draft(self.stream[len(context) :], self.suggestions - 1)
+    def propose(self, stream: Sequence[int], limit: int) -> Any:
+        assert self.seen == list(stream)
+        self.proposals += 1
+        tokens = self._draft(self.stream[len(stream) :], self.proposals - 1)
+        return None if tokens is None else Draft(tokens)
 
-    def observe(self, committed: Sequence[int]) -> None:
-        self.observed.append(list(committed))
+    def observe(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def rewind(self, stream: Sequence[int]) -> None:
+        self.kept, self.steps = list(stream), []
+
+
+class _Lazy(list):
+    """A draft that is computed, and may fail, while it is read."""
+
+    def __init__(self, tokens: Any) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def __iter__(self) -> Any:
+        return iter(self._tokens)
 
 
 def perfect(stream: Sequence[int], width: int = 5) -> ScriptedSource:
@@ -61,7 +81,7 @@ def adversaries(stream: Sequence[int], n_vocab: int) -> dict[str, ScriptedSource
         "alternating": lambda truth, call: (truth if call % 2 else spoil(truth, 0, n_vocab))[:6],
         "wrong in the middle": lambda truth, call: spoil(truth, call % 5, n_vocab)[:6],
         "over-long": lambda truth, _: truth + [0] * 1000,
-        "endless": lambda truth, _: iter(lambda: 7, None),
+        "endless": lambda truth, _: _Lazy(iter(lambda: 7, None)),
         "empty": lambda truth, _: [],
         "nothing": lambda truth, _: None,
         "single tokens": lambda truth, _: truth[:1],
@@ -69,6 +89,6 @@ def adversaries(stream: Sequence[int], n_vocab: int) -> dict[str, ScriptedSource
         "not numbers": lambda truth, call: [*truth[: call % 4], True, 1.0, "x", None],
         "raising": raise_error,
         "raising later": raise_later,
-        "raising half-way": half_a_draft,
+        "raising half-way": lambda truth, call: _Lazy(half_a_draft(truth, call)),
     }
     return {name: ScriptedSource(stream, draft) for name, draft in drafts.items()}

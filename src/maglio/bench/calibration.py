@@ -16,7 +16,7 @@ import numpy as np
 from maglio._core import SuffixAutomaton
 from maglio.bench.stream import TokenStream, Turn
 from maglio.draft.calibration import EVIDENCE
-from maglio.draft.recycling import RecyclingTable
+from maglio.draft.recycling import RecyclingMember
 
 BUCKET_ENDS = (1, 2, 3, 4, 6, 8, 12, 20, 40)
 """The longest match of every bucket but the last, which is open."""
@@ -90,7 +90,7 @@ class _Probe:
     def __init__(self, cells: list[Cell], n_vocab: int) -> None:
         self._cells = cells
         self._conversation = SuffixAutomaton()
-        self._recycling = RecyclingTable(n_vocab)
+        self._recycling = RecyclingMember(n_vocab)
 
     def take(self, turn: Turn) -> None:
         if not turn.is_target:
@@ -118,9 +118,9 @@ class _Probe:
     def _commit(self, turn: Turn, begin: int, end: int) -> None:
         tokens = np.ascontiguousarray(turn.tokens[begin:end])
         self._conversation.extend(tokens)
-        self._recycling.observe(tokens)
+        self._recycling.follow(tokens)
 
     def _learn_rows(self, turn: Turn, begin: int, end: int) -> None:
         if turn.candidates is not None:
             tokens = turn.tokens[begin:end].tolist()
-            self._recycling.observe_topk(tokens, turn.candidates[begin:end])
+            self._recycling.recycle(tokens, turn.candidates[begin:end])

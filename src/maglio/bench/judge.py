@@ -109,7 +109,8 @@ def judge(
             tallies = blind.get(name)
             if tallies is None:
                 open_source = policy.open(Bench(n_vocab, curve))
-                tallies = _with_total(replay(data.streams, open_source, policy.limits))
+                replayed = replay(data.streams, open_source, curve, max_draft=policy.max_draft)
+                tallies = _with_total(replayed)
                 if not policy.uses_cost:
                     blind[name] = tallies
             for group, tally in tallies.items():

@@ -14,13 +14,9 @@ from maglio.bench.peers import (
     PromptLookupSource,
     SuffixDecodingSource,
 )
-from maglio.bench.replay import Limits
-from maglio.draft.calibration import Calibrations
-from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.options import IndexOptions
-from maglio.draft.past_streams import PastStreams
-from maglio.draft.source import DraftSource
-from maglio.draft.suffix import ConversationSource
+from maglio.draft.past import History
+from maglio.draft.registry import Setting, SourceFactory, calibrated, record
+from maglio.draft.source import Draft, DraftSource, Step
 from maglio.economics.cost import CostModel
 from maglio.errors import InvalidArgumentError
 
@@ -46,40 +42,53 @@ class Policy:
 
     Attributes:
         open: begins a data set; what it returns makes the source of each stream in turn.
-        limits: how long its drafts may be.
+        max_draft: most draft tokens of a step.
         uses_cost: whether the cost of a forward changes its drafts.
     """
 
     open: Callable[[Bench], MakeSource]
-    limits: Limits
+    max_draft: int = 16
     uses_cost: bool = False
 
 
-RECORD_LIMITS = Limits(16, 2)
-CALIBRATED_LIMITS = Limits(16, 1)
-
-
-class NoDrafts:
+class NoDrafts(DraftSource):
     """Plain decoding."""
 
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
         """Propose nothing."""
-        return []
+        return None
 
-    def observe(self, committed: Sequence[int]) -> None:
+    def observe(self, step: Step) -> None:
         """Learn nothing."""
 
 
-def _record(bench: Bench, *, conversation: bool = True) -> MakeSource:
-    options = IndexOptions(policy="record", conversation=conversation)
-    return lambda: SpeculationIndex(bench.n_vocab, options=options)
+def _built_in(bench: Bench, *, make: SourceFactory, history: bool = False) -> MakeSource:
+    past = History() if history else None
+
+    def begin() -> DraftSource:
+        setting = Setting(n_vocab=bench.n_vocab, cost=bench.cost, history=past)
+        source = make(setting)
+        return source if past is None else _Remembering(source, past)
+
+    return begin
 
 
-def _calibrated(bench: Bench, *, history: bool) -> MakeSource:
-    options = IndexOptions(policy="calibrated", recycling=False, cost=bench.cost)
-    past = PastStreams() if history else None
-    learnt = Calibrations() if history else None
-    return lambda: SpeculationIndex(bench.n_vocab, options=options, past=past, calibrations=learnt)
+class _Remembering(DraftSource):
+    """A source whose stream becomes part of a history as it comes."""
+
+    def __init__(self, source: DraftSource, past: History) -> None:
+        self.topk = source.topk
+        self._source = source
+        self._past = past
+
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
+        """Propose what the source proposes."""
+        return self._source.propose(stream, limit)
+
+    def observe(self, step: Step) -> None:
+        """Pass a step on, and remember its tokens."""
+        self._past.add(step.tokens)
+        self._source.observe(step)
 
 
 def _ngram_mod(bench: Bench) -> MakeSource:
@@ -93,19 +102,19 @@ def _suffix_decoding(bench: Bench) -> MakeSource:
 
 
 POLICIES: Mapping[str, Policy] = {
-    "none": Policy(lambda bench: NoDrafts, RECORD_LIMITS),
-    "record": Policy(_record, RECORD_LIMITS),
-    "calibrated": Policy(partial(_calibrated, history=False), CALIBRATED_LIMITS, uses_cost=True),
+    "none": Policy(lambda bench: NoDrafts),
+    "record": Policy(partial(_built_in, make=record())),
+    "calibrated": Policy(partial(_built_in, make=calibrated()), uses_cost=True),
     "calibrated-history": Policy(
-        partial(_calibrated, history=True), CALIBRATED_LIMITS, uses_cost=True
+        partial(_built_in, make=calibrated(), history=True), uses_cost=True
     ),
-    "suffix-only": Policy(lambda bench: ConversationSource, RECORD_LIMITS),
-    "recycling": Policy(partial(_record, conversation=False), RECORD_LIMITS),
-    "prompt-lookup": Policy(lambda bench: PromptLookupSource, Limits(10, 1)),
-    "ngram-simple": Policy(lambda bench: NgramSimpleSource, Limits(48, 1)),
-    "ngram-mod": Policy(_ngram_mod, Limits(64, 1)),
-    "suffix-decoding": Policy(lambda bench: SuffixDecodingSource, Limits(16, 1)),
-    "suffix-decoding-global": Policy(_suffix_decoding, Limits(16, 1)),
+    "suffix-only": Policy(partial(_built_in, make=record(recycling=False))),
+    "recycling": Policy(partial(_built_in, make=record(conversation=False))),
+    "prompt-lookup": Policy(lambda bench: PromptLookupSource, max_draft=10),
+    "ngram-simple": Policy(lambda bench: NgramSimpleSource, max_draft=48),
+    "ngram-mod": Policy(_ngram_mod, max_draft=64),
+    "suffix-decoding": Policy(lambda bench: SuffixDecodingSource),
+    "suffix-decoding-global": Policy(_suffix_decoding),
 }
 """All policies by name."""
 

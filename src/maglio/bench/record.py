@@ -10,7 +10,8 @@ import numpy.typing as npt
 from maglio import _core
 from maglio.bench.runs_file import Run
 from maglio.bench.stream import TOP
-from maglio.engine.base import Logits, Session
+from maglio.engine.base import Logits
+from maglio.engine.session import Session
 from maglio.errors import ContextFullError, InvalidArgumentError
 
 CHUNK_ROWS = 64

@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from maglio.bench.stream import TokenStream, Turn
-from maglio.decode.guard import StreamView
-from maglio.draft.source import DraftSource
-from maglio.draft.suffix import common_prefix
+from maglio.decode.drafter import StreamView
+from maglio.draft.source import Draft, DraftSource, Step
+from maglio.economics.allot import allot
 from maglio.economics.cost import CostModel
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What is verified: drafts of up to ``max_draft`` tokens, none under ``min_draft``."""
-
-    max_draft: int = 16
-    min_draft: int = 1
 
 
 @dataclass(slots=True)
@@ -75,28 +67,35 @@ class Tally:
 
 
 def replay(
-    streams: Iterable[TokenStream], make: Callable[[], DraftSource], limits: Limits
+    streams: Iterable[TokenStream],
+    make: Callable[[], DraftSource],
+    cost: CostModel,
+    *,
+    max_draft: int,
 ) -> dict[str, Tally]:
     """Replay every stream against a source of its own.
 
     Args:
         streams: what to replay.
         make: returns the source for the next stream.
-        limits: what is verified.
+        cost: what a forward costs; cuts drafts that come with odds.
+        max_draft: most draft tokens of a step.
 
     Returns:
         The counts by group, in the order of first appearance.
     """
     tallies: dict[str, Tally] = {}
     for stream in streams:
-        replayed = replay_stream(stream, make(), limits)
+        replayed = replay_stream(stream, make(), cost, max_draft=max_draft)
         tallies.setdefault(stream.group, Tally()).add(replayed)
     return tallies
 
 
-def replay_stream(stream: TokenStream, source: DraftSource, limits: Limits) -> Tally:
+def replay_stream(
+    stream: TokenStream, source: DraftSource, cost: CostModel, *, max_draft: int
+) -> Tally:
     """Replay one stream turn by turn; every target turn is generated, the others are given."""
-    seat = _Seat(source, limits)
+    seat = _Seat(source, cost, max_draft)
     for turn in stream.turns:
         if turn.is_target:
             seat.generate(turn)
@@ -108,53 +107,64 @@ def replay_stream(stream: TokenStream, source: DraftSource, limits: Limits) -> T
 class _Seat:
     """The decoder's place: commits what is recorded, and tells the source what it would hear."""
 
-    def __init__(self, source: DraftSource, limits: Limits) -> None:
+    def __init__(self, source: DraftSource, cost: CostModel, max_draft: int) -> None:
         self.tally = Tally()
         self._source = source
-        self._limits = limits
+        self._cost = cost
+        self._max_draft = max_draft
         self._committed: list[int] = []
         self._view = StreamView(self._committed)
-        observe_topk = getattr(source, "observe_topk", None)
-        self._observe_topk = observe_topk if getattr(source, "topk", 0) else None
-        self._truncate_pending = getattr(source, "truncate_pending", None)
 
     def give(self, turn: Turn) -> None:
-        """A turn that is prefilled: its rows are at hand, if recorded."""
-        self._rows(turn, 0, len(turn.tokens))
-        self._commit(turn.tokens.tolist())
+        """A turn that is prefilled; its rows are at hand, if they were recorded."""
+        self._commit(Step(turn.tokens.tolist()), turn, 0, len(turn.tokens))
 
     def generate(self, turn: Turn) -> None:
+        """A turn that is generated. Its first token comes with the prefill."""
         tokens: list[int] = turn.tokens.tolist()
-        self._commit(tokens[:1])
+        self._commit(Step(tokens[:1], self._committed[-1:]))
         done = 1
         while done < len(tokens):
             done += self._step(turn, tokens, done)
-        self._rows(turn, len(tokens) - 1, len(tokens))
 
     def _step(self, turn: Turn, tokens: list[int], done: int) -> int:
-        limit = self._limits.max_draft
-        proposed = list(islice(self._source.suggest(self._view, limit), limit))
-        draft = proposed if len(proposed) >= self._limits.min_draft else []
-        accepted = common_prefix(draft, tokens[done:])
+        draft = self._draft()
+        proposed = () if draft is None else draft.tokens
+        agreeing = takewhile(
+            lambda pair: pair[0] == pair[1], zip(proposed, tokens[done:], strict=False)
+        )
+        accepted = sum(1 for _ in agreeing)
         committed = min(accepted + 1, len(tokens) - done)
-        tried = len(draft) if accepted < committed else accepted
-        self._rows(turn, done - 1, done + committed - 1)
-        if tried < len(proposed) and self._truncate_pending is not None:
-            self._truncate_pending(tried)
-        self._commit(tokens[done : done + committed])
+        judged = len(proposed) if accepted < committed else accepted
+        step = Step(
+            tokens[done : done + committed],
+            tokens[done - 1 : done + committed - 1],
+            None if draft is None else draft.first(judged),
+            accepted,
+        )
+        self._commit(step, turn, done - 1, done + committed - 1)
         tally = self.tally
         tally.steps += 1
         tally.tokens += committed
-        tally.drafted += len(draft)
+        tally.drafted += len(proposed)
         tally.accepted += accepted
-        tally.widths[1 + len(draft)] += 1
+        tally.widths[1 + len(proposed)] += 1
         return committed
 
-    def _rows(self, turn: Turn, begin: int, end: int) -> None:
-        if self._observe_topk is not None and turn.candidates is not None:
-            tokens = turn.tokens[begin:end].tolist()
-            self._observe_topk(tokens, turn.candidates[begin:end])
+    def _draft(self) -> Draft | None:
+        draft = self._source.propose(self._view, self._max_draft)
+        if draft is None:
+            return None
+        length = self._max_draft
+        if draft.odds:
+            [length] = allot([draft.odds[:length]], self._cost)
+        draft = draft.first(length)
+        return draft if len(draft.tokens) > 0 else None
 
-    def _commit(self, tokens: list[int]) -> None:
-        self._committed += tokens
-        self._source.observe(tokens)
+    def _commit(self, step: Step, turn: Turn | None = None, begin: int = 0, end: int = 0) -> None:
+        """Tell of a step, with the candidates of the turn's rows ``begin`` to ``end``."""
+        if self._source.topk and turn is not None and turn.candidates is not None:
+            fed = turn.tokens[begin:end].tolist()
+            step = replace(step, fed=fed, top=turn.candidates[begin:end])
+        self._committed += step.tokens
+        self._source.observe(step)

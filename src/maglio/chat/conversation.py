@@ -6,6 +6,7 @@ how messages are written the chat template's.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,24 +14,19 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from maglio.chat import saved
-from maglio.chat.history import History
+from maglio.chat.history import Exchanges
 from maglio.chat.prompt import PromptEncoder, Rendered
 from maglio.chat.shelf import ReferenceShelf
 from maglio.chat.turn import Answer, Turn
-from maglio.chat.warm import WarmIndex
-from maglio.checks import MAX_TOKEN_ID, check_int
-from maglio.decode import GenerationStats, SamplingParams, total
-from maglio.decode.decoder import SpeculativeDecoder
-from maglio.decode.sampler import Sampler
-from maglio.draft.cascade import frozen
-from maglio.draft.suffix import FrozenAutomaton, common_prefix
-from maglio.draft.turn_gate import TurnGate
-from maglio.engine.base import Engine
-from maglio.engine.native import NativeSession
+from maglio.checks import MAX_TOKEN_ID, check_choice, check_int
+from maglio.decode import GenerationStats, Picker, SamplingParams, total
+from maglio.decode import Sequence as TokenSequence
+from maglio.draft.source import DraftSource
+from maglio.engine.base import Cache, Engine
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Stream
+from maglio.generation import Ending, Reading, Stream
 from maglio.references import Reference, each
-from maglio.speculation import Drafter, Speculation
+from maglio.speculation import DraftingSetup, Speculation
 from maglio.text import ChatTemplate, StopMatcher, Tokenizer
 from maglio.text.template import FALLBACK_END
 
@@ -40,7 +36,7 @@ OnFull = Literal["stop", "drop"]
 class ChatModel(Protocol):
     """What a conversation needs of a model; :class:`maglio.Model` has it."""
 
-    drafter: Drafter
+    drafting: DraftingSetup
 
     @property
     def engine(self) -> Engine:
@@ -55,10 +51,6 @@ class ChatModel(Protocol):
     @property
     def chat_template(self) -> ChatTemplate:
         """How conversations are written."""
-        ...
-
-    def session(self) -> NativeSession:
-        """Start an empty sequence."""
         ...
 
 
@@ -82,7 +74,6 @@ class Conversation:
         on_full: OnFull,
         stop: Sequence[str],
         on_prefill: Callable[[int, int], None] | None,
-        warm: WarmIndex | None,
         tools: Sequence[Mapping[str, Any]] | None,
         template_variables: Mapping[str, Any] | None,
     ) -> None:
@@ -97,14 +88,13 @@ class Conversation:
         self._encoder = PromptEncoder(
             model.chat_template, model.tokenizer, tools=tools, variables=template_variables
         )
-        self._history = History(system)
+        self._history = Exchanges(system)
         self._rendered = Rendered()
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
-        self._warm = warm
-        self._shelf = ReferenceShelf(model.tokenizer, _past_answers(warm))
-        self._session = model.session()
-        self._begin(self._sampling_by(sampling or SamplingParams()), speculation, stream=())
+        self._shelf = ReferenceShelf(model.tokenizer)
+        self._remembered = 0  # tokens that the drafting history knows of
+        self._begin(model.engine.new_cache(), sampling or SamplingParams(), speculation)
         for reference in each(references):
             self.add_reference(reference)
 
@@ -146,13 +136,13 @@ class Conversation:
     @property
     def room(self) -> int:
         """Positions of the context that are left."""
-        return max(0, self._session.n_ctx - len(self.tokens))
+        return max(0, self._model.engine.n_ctx - len(self.tokens))
 
     @property
     def position(self) -> int:
         """Where the random stream stands: how many tokens were sampled."""
         self._settle()
-        return self._sampler.position
+        return self._sequence.position
 
     @property
     def stats(self) -> GenerationStats:
@@ -166,15 +156,13 @@ class Conversation:
 
         The random stream goes on where it stands unless the seed is another one.
         """
-        return self._sampler.params
+        return self._sequence.picker.params
 
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        sampler = self._sampling_by(params)
-        if params.seed == self.sampling.seed:
-            sampler.seek(self.position)
-        self._begin(sampler, self._speculation, stream=self._decoder.tokens)
+        same_numbers = getattr(params, "seed", None) == self.sampling.seed
+        self._go_on(params, self._speculation, self.position if same_numbers else 0)
 
     @property
     def on_full(self) -> OnFull:
@@ -183,8 +171,7 @@ class Conversation:
 
     @on_full.setter
     def on_full(self, choice: OnFull) -> None:
-        if choice not in ("stop", "drop"):
-            raise InvalidArgumentError(f"on_full is {choice!r}; it can be stop or drop")
+        check_choice("on_full", choice, ("stop", "drop"))
         self._on_full: OnFull = choice
 
     @property
@@ -205,8 +192,7 @@ class Conversation:
     @speculation.setter
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
-        sampler = self._sampling_by(self.sampling, self.position)
-        self._begin(sampler, speculation, stream=self._decoder.tokens)
+        self._go_on(self.sampling, speculation, self.position)
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -220,27 +206,17 @@ class Conversation:
         self._settle()
         if not isinstance(text, str):
             raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
-        n_ctx = self._session.n_ctx
+        n_ctx = self._model.engine.n_ctx
         reserve = None if self.on_full == "stop" else min(self.max_tokens, n_ctx // 4)
         history, prompt = self._encoder.fit(
             self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
         )
-        ids = prompt.ids
-        self._decoder.rewind(common_prefix(ids, self._decoder.tokens))
-        start = len(self._decoder.tokens)
-        if self.on_prefill is not None:
-            report, n_new = self.on_prefill, len(ids) - start
-            self._session.on_prefill = lambda done: report(done, n_new)
-        stream = Stream(
-            self._decoder,
-            self._model.tokenizer,
-            ids[start:],
-            max_tokens=self.max_tokens,
-            stop=self.stop,
-            stop_tokens=(),
-        )
-        if self._gate is not None:
-            self._gate.watch(lambda: len(ids) + stream.settled)
+        sequence = self._sequence
+        start = _common_prefix(prompt.ids, sequence.tokens)
+        self._forget_from(start)
+        ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
+        reading = Reading(sequence, self._model.tokenizer, prompt.ids[start:], ending)
+        stream = Stream(self._model.engine, reading, self._cost, progress=self.on_prefill)
         self._history = history
 
         def finish(answer: Answer) -> None:
@@ -284,6 +260,28 @@ class Conversation:
             self._history, self._rendered = before
             raise
 
+    def fork(self) -> Conversation:
+        """Return an independent conversation that begins like this one.
+
+        What was computed is shared and not copied. Both go on with the same random numbers.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        self._settle()
+        branch = copy.copy(self)
+        branch._spent = list(self._spent)
+        branch._shelf = self._shelf.copy()
+        cache = self._sequence.cache
+        branch._begin(
+            cache.fork(cache.length),
+            self.sampling,
+            self._speculation,
+            tokens=self._sequence.tokens,
+            position=self.position,
+        )
+        return branch
+
     def drop(self, turn: int) -> Turn:
         """Take turn number ``turn``, counted from 0, out of the conversation and return it."""
         self._check_turn(turn)
@@ -310,12 +308,12 @@ class Conversation:
             OutOfMemoryError: the index does not fit in memory.
         """
         self._settle()
-        self._shelf.add(reference, self._gate)
+        self._shelf.add(reference, self._source)
 
     def clear_references(self) -> None:
         """Forget all references."""
         self._settle()
-        self._shelf.clear(self._gate)
+        self._shelf.clear(self._source)
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -366,37 +364,53 @@ class Conversation:
                 for turn in turns
             )
         self._settle()
-        self._become(History(chat.system, turns, chat.dropped))
+        self._become(Exchanges(chat.system, turns, chat.dropped))
         self.clear_references()
-        sampler = self._sampling_by(chat.sampling, chat.position)
-        self._begin(sampler, self._speculation, stream=self._decoder.tokens)
+        self._go_on(chat.sampling, self._speculation, chat.position)
         for reference in chat.references:
             self._add_if_possible(reference)
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _sampling_by(self, params: SamplingParams, position: int = 0) -> Sampler:
-        sampler = Sampler(params, self._model.engine.n_vocab)
-        sampler.seek(position)
-        return sampler
+    @property
+    def _source(self) -> DraftSource | None:
+        drafter = self._sequence.drafter
+        return None if drafter is None else drafter.source
 
     def _begin(
-        self, sampler: Sampler, speculation: bool | Speculation, *, stream: Sequence[int]
+        self,
+        cache: Cache,
+        sampling: SamplingParams,
+        speculation: bool | Speculation,
+        *,
+        tokens: Sequence[int] = (),
+        position: int = 0,
     ) -> None:
-        """Make the decoder; its session may hold a beginning of ``stream``.
+        """Make the sequence over a cache that may hold a beginning of ``tokens``.
 
         Whatever cannot be made leaves everything as it was.
         """
-        source, options, gate = self._model.drafter.begin(
-            speculation, sampler.params, joins_past=False
+        engine = self._model.engine
+        picker = Picker(sampling, engine.n_vocab)
+        drafter, cost, history = self._model.drafting.start(speculation, sampling)
+        if drafter is not None:
+            self._shelf.tell(drafter.source)
+        self._sequence = TokenSequence(
+            cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
         )
-        turn_gate = None if source is None else TurnGate(source)
-        if turn_gate is not None:
-            self._shelf.tell(turn_gate)
-        self._decoder = SpeculativeDecoder(
-            self._session, sampler, turn_gate, options=options, gate=gate, tokens=stream
-        )
-        self._speculation, self._sampler, self._gate = speculation, sampler, turn_gate
+        self._speculation, self._cost, self._past = speculation, cost, history
+
+    def _go_on(
+        self, sampling: SamplingParams, speculation: bool | Speculation, position: int
+    ) -> None:
+        """Go on with the same stream, sampled or drafted for in another way."""
+        old = self._sequence
+        self._begin(old.cache, sampling, speculation, tokens=old.tokens, position=position)
+
+    def _forget_from(self, length: int) -> None:
+        """The stream goes on differently after so many tokens."""
+        self._sequence.rewind(length)
+        self._remembered = min(self._remembered, length)
 
     def _add_if_possible(self, reference: Reference) -> None:
         try:
@@ -412,24 +426,21 @@ class Conversation:
     def _end_turn(self, user: str, prompt: Rendered, answer: Answer) -> None:
         """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
         self._open = None
-        if self._gate is not None:
-            self._gate.watch(None)
-        stream = answer.stream
         start = len(prompt.ids)
-        ids = self._decoder.tokens[start : start + stream.kept]
+        ids = self._sequence.tokens[start : start + answer.stream.kept]
         reason = answer.finish_reason
-        if len(self._decoder.tokens) > start + len(ids):
-            self._decoder.rewind(start + len(ids))
+        self._sequence.rewind(start + len(ids))
         self._spent.append(answer.stats)
         if reason is None and not answer.text and not ids:
             return  # it was interrupted before it began: as if nothing had been said
         self._rendered = self._encoder.answer(prompt, answer.text, ids)
         turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
         self._history = self._history.plus(turn)
-        if self._warm is not None and ids:
-            self._warm.add(ids, self._model.tokenizer.eos_id)
+        if self._past is not None:
+            self._past.add(self._sequence.tokens[self._remembered :])
+            self._remembered = self._sequence.length
 
-    def _become(self, history: History) -> None:
+    def _become(self, history: Exchanges) -> None:
         """Go on from another history. Cache and indexes are cut back when a message is sent."""
         self._rendered = self._encoder.history(history, self._rendered)
         self._history = history
@@ -441,6 +452,7 @@ class Conversation:
             raise InvalidArgumentError("the conversation has no turns yet")
 
 
-def _past_answers(warm: WarmIndex | None) -> FrozenAutomaton | None:
-    tokens = () if warm is None else warm.tokens()
-    return frozen(tokens) if len(tokens) else None
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many first tokens are the same."""
+    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))

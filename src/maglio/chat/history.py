@@ -8,7 +8,7 @@ from maglio.chat.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class Exchanges:
     """A conversation up to now.
 
     Attributes:
@@ -31,19 +31,19 @@ class History:
             messages.append({"role": "user", "content": user})
         return messages
 
-    def first(self, n: int) -> History:
+    def first(self, n: int) -> Exchanges:
         """The first ``n`` turns."""
         return replace(self, turns=self.turns[:n], dropped=min(self.dropped, n))
 
-    def without(self, turn: int) -> History:
+    def without(self, turn: int) -> Exchanges:
         """All turns but number ``turn``."""
         turns = self.turns[:turn] + self.turns[turn + 1 :]
         return replace(self, turns=turns, dropped=self.dropped - (turn < self.dropped))
 
-    def dropping(self, n: int) -> History:
+    def dropping(self, n: int) -> Exchanges:
         """The same, with ``n`` turns out of the model's sight."""
         return replace(self, dropped=n)
 
-    def plus(self, turn: Turn) -> History:
+    def plus(self, turn: Turn) -> Exchanges:
         """One turn more."""
         return replace(self, turns=(*self.turns, turn))

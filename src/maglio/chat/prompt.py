@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from maglio.chat.history import History
+from maglio.chat.history import Exchanges
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
 from maglio.text.prompt_text import PromptText
@@ -96,7 +96,7 @@ class PromptEncoder:
             rest = self._tokenizer.encode(text[len(said) :], add_special=False)
         return prompt.extended(PromptText(text), (*ids, *rest))
 
-    def history(self, history: History, known: Rendered) -> Rendered:
+    def history(self, history: Exchanges, known: Rendered) -> Rendered:
         """Render all turns that the model sees, with the answers as they were generated."""
         rendered = known
         for index in range(history.dropped, len(history.turns)):
@@ -106,8 +106,8 @@ class PromptEncoder:
         return rendered if history.dropped < len(history.turns) else Rendered()
 
     def fit(
-        self, history: History, user: str, known: Rendered, *, n_ctx: int, reserve: int | None
-    ) -> tuple[History, Rendered]:
+        self, history: Exchanges, user: str, known: Rendered, *, n_ctx: int, reserve: int | None
+    ) -> tuple[Exchanges, Rendered]:
         """Render the prompt for what the user says now.
 
         Args:

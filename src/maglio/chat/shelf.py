@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maglio.draft.suffix import FrozenAutomaton
-from maglio.draft.turn_gate import TurnGate
+from maglio._core import FrozenAutomaton
+from maglio.draft.cascade import Cascade
+from maglio.draft.source import DraftSource
 from maglio.errors import InvalidArgumentError
 from maglio.references import Reference, index_reference
 from maglio.text import Tokenizer
@@ -20,12 +21,10 @@ class ReferenceShelf:
 
     Args:
         tokenizer: the model's.
-        past: an index of past answers, which belongs to no one reference and is never cleared.
     """
 
-    def __init__(self, tokenizer: Tokenizer, past: FrozenAutomaton | None) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._past = past
         self._documents: list[FrozenAutomaton] = []
         self._origins: list[Reference] = []
 
@@ -34,7 +33,14 @@ class ReferenceShelf:
         """The references as they were given."""
         return tuple(self._origins)
 
-    def add(self, reference: Reference, source: TurnGate | None) -> None:
+    def copy(self) -> ReferenceShelf:
+        """The same references, to go on from."""
+        other = ReferenceShelf(self._tokenizer)
+        other._documents = list(self._documents)
+        other._origins = list(self._origins)
+        return other
+
+    def add(self, reference: Reference, source: DraftSource | None) -> None:
         """Index a reference, and tell the source that drafts now, if any.
 
         Raises:
@@ -42,24 +48,25 @@ class ReferenceShelf:
         """
         document = index_reference(reference, self._tokenizer)
         if source is not None:
-            source.add_reference(document)
+            _taking(source).add_reference(document)
         self._documents.append(document)
         self._origins.append(reference)
 
-    def clear(self, source: TurnGate | None) -> None:
+    def clear(self, source: DraftSource | None) -> None:
         """Forget all references, and have the source forget them."""
         self._documents.clear()
         self._origins.clear()
-        if source is not None:
+        if isinstance(source, Cascade):
             source.clear_references()
-            self.tell(source)
 
-    def tell(self, source: TurnGate) -> None:
-        """Hand everything to a source that knows nothing yet."""
-        if self._past is not None:
-            source.add_reference(self._past, name="reference:warm")
+    def tell(self, source: DraftSource) -> None:
+        """Hand everything to a source that knows nothing yet.
+
+        Raises:
+            InvalidArgumentError: there are references, and the source takes none.
+        """
         for document in self._documents:
-            source.add_reference(document)
+            _taking(source).add_reference(document)
 
     def savable(self) -> tuple[Path | str | tuple[int, ...], ...]:
         """The references as they can be saved: paths, texts, token ids.
@@ -68,6 +75,14 @@ class ReferenceShelf:
             InvalidArgumentError: one was given as an index, which only its file could bring back.
         """
         return tuple(map(_savable, self._origins))
+
+
+def _taking(source: DraftSource) -> Cascade:
+    if not isinstance(source, Cascade):
+        raise InvalidArgumentError(
+            f"{type(source).__name__}, the draft source of this conversation, takes no references"
+        )
+    return source
 
 
 def _savable(origin: Reference) -> Path | str | tuple[int, ...]:

@@ -23,11 +23,9 @@ from maglio.bench.tasks import (
     run_task,
     summarise,
 )
-from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
-from maglio.draft.options import PolicyName
+from maglio.cli.options import ContextOption, ModelOption, PolicyName, ThreadsOption
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.model import Model
-from maglio.speculation import DEFAULT_POLICY
 
 
 def tasks(
@@ -55,7 +53,7 @@ def tasks(
     ] = True,
     policy: Annotated[
         PolicyName, typer.Option("--policy", help="How drafts are cut.")
-    ] = DEFAULT_POLICY,
+    ] = "calibrated",
     gate: Annotated[
         bool, typer.Option("--gate/--no-gate", help="Switch drafting off where it loses.")
     ] = True,
@@ -73,7 +71,7 @@ def tasks(
         chosen += [task.sampled() for task in chosen]
     loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
     notes = Console(stderr=True, highlight=False)
-    speculation = maglio.Speculation(policy=policy, gate=gate, history=False)
+    speculation = maglio.Speculation(source=policy, gate=gate, history=False)
     results: list[TaskResult] = []
     for task in track(chosen, "measuring", console=notes, disable=not notes.is_terminal):
         if len(task.encode(loaded)) + max_tokens > loaded.engine.n_ctx:

@@ -88,19 +88,19 @@ def chat(
             show_default=False,
         ),
     ] = None,
-    warm: Annotated[
+    save_history: Annotated[
         bool,
         typer.Option(
-            "--warm",
-            help="Keep the token ids of answers on this machine and draft from earlier ones.",
+            "--save-history",
+            help="Keep the token ids of conversations on this machine and draft from earlier ones.",
             rich_help_panel=DRAFTING,
         ),
     ] = False,
-    clear_warm: Annotated[
+    clear_history: Annotated[
         bool,
         typer.Option(
-            "--clear-warm",
-            help="Delete what --warm has kept of this model's answers, and leave.",
+            "--clear-history",
+            help="Delete what --save-history has kept for this model, and leave.",
             rich_help_panel=DRAFTING,
         ),
     ] = False,
@@ -121,8 +121,8 @@ def chat(
 ) -> None:
     """Talk with a model. /help lists the commands; a pipe gives one message per line."""
     loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
-    if clear_warm:
-        loaded.warm_index.clear()
+    if clear_history:
+        loaded.history_file.clear()
         return
     talk = loaded.chat(
         system,
@@ -134,13 +134,12 @@ def chat(
             repeat_penalty=repeat_penalty,
             seed=seed,
         ),
-        speculation=spec,
+        speculation=_speculation(loaded, spec=spec, save_history=save_history),
         references=reference or (),
         max_tokens=max_tokens,
         on_full=on_full,
         stop=stop or (),
         on_prefill=PrefillProgress(),
-        warm=warm,
         template_variables=template_variables(variables),
     )
     if conversation is not None and conversation.exists():
@@ -161,3 +160,11 @@ def chat(
     ).run()
     if status:
         raise typer.Exit(status)
+
+
+def _speculation(
+    model: maglio.Model, *, spec: bool, save_history: bool
+) -> bool | maglio.Speculation:
+    if not spec or not save_history:
+        return spec
+    return maglio.Speculation(history=maglio.History(store=model.history_file))

@@ -19,6 +19,7 @@ from maglio.cli.options import (
     ContextOption,
     MinPOption,
     ModelOption,
+    PolicyName,
     RepeatPenaltyOption,
     SeedOption,
     TemperatureOption,
@@ -33,11 +34,9 @@ from maglio.cli.terminal import (
     summary,
     wants_color,
 )
-from maglio.draft.options import PolicyName
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
 from maglio.references import read_reference
-from maglio.speculation import DEFAULT_POLICY
 
 
 def generate(
@@ -97,7 +96,7 @@ def generate(
     policy: Annotated[
         PolicyName,
         typer.Option("--policy", help="How drafts are cut.", rich_help_panel=DRAFTING),
-    ] = DEFAULT_POLICY,
+    ] = "calibrated",
     reference: Annotated[
         list[Path] | None,
         typer.Option(
@@ -135,7 +134,7 @@ def generate(
             penalty_last_n=penalty_last_n,
             seed=seed,
         ),
-        speculation=maglio.Speculation(max_draft=max_draft, policy=policy) if spec else False,
+        speculation=maglio.Speculation(max_draft=max_draft, source=policy) if spec else False,
         references=[read_reference(path, loaded.tokenizer) for path in reference or ()],
         stop=stop or (),
         on_prefill=PrefillProgress(),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from maglio.cli.terminal import Color
 from maglio.errors import InvalidArgumentError
+
+PolicyName = Literal["calibrated", "record", "recycling"]
 
 # Headings of the help page.
 SAMPLING = "Sampling"

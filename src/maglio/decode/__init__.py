@@ -1,19 +1,22 @@
-"""Decoding: sampling, draft verification and statistics. Imports drafting and engine seams only."""
+"""Decoding: picking tokens, verifying drafts, statistics. Knows token ids and no text."""
 
-from maglio.decode.decoder import SpeculativeDecoder
-from maglio.decode.options import DecodeOptions, FinishReason
+from maglio.decode.drafter import Drafter
 from maglio.decode.params import SamplingParams
-from maglio.decode.sampler import Sampler
-from maglio.decode.stats import GenerationStats, total
+from maglio.decode.picker import Picker
+from maglio.decode.run import run
+from maglio.decode.sequence import FinishReason, Sequence
+from maglio.decode.stats import GenerationStats, SourceCounts, total
 from maglio.decode.token import Token
 
 __all__ = [
-    "DecodeOptions",
+    "Drafter",
     "FinishReason",
     "GenerationStats",
-    "Sampler",
+    "Picker",
     "SamplingParams",
-    "SpeculativeDecoder",
+    "Sequence",
+    "SourceCounts",
     "Token",
+    "run",
     "total",
 ]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from types import MappingProxyType
 
-from maglio.draft.source import SourceCounts
+from maglio.draft.source import Step
 from maglio.economics.gate import GateEvents
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """How one draft source did.
+
+    Attributes:
+        drafted: draft tokens verified.
+        accepted: draft tokens accepted.
+        muted: whether the source sits out at present.
+    """
+
+    drafted: int
+    accepted: int
+    muted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +39,7 @@ class GenerationStats:
         committed: tokens generated.
         prompt_tokens: tokens prefilled: the prompt, and what the cache lacked of the stream
             before it.
-        prefill_s: seconds in the prefill forward.
+        prefill_s: seconds in the forwards of the prefill.
         decode_s: seconds in everything after it, not counting the caller's time between tokens.
         overhead_s: the part of ``decode_s`` that was not spent in forwards.
         sources: what each draft source, by name, contributed to ``drafted`` and ``accepted``.
@@ -85,7 +100,7 @@ def total(parts: Iterable[GenerationStats]) -> GenerationStats:
 
 @dataclass(slots=True)
 class StatsRecorder:
-    """Counts of the generation under way. Its clock runs while the decoder does."""
+    """Counts of the generation under way. Its clock runs while decoding does."""
 
     steps: int = 0
     verify_steps: int = 0
@@ -96,8 +111,19 @@ class StatsRecorder:
     gate: GateEvents = field(default_factory=GateEvents)
     _busy_s: float = 0.0
     _resumed_at: float | None = None
-    _drafted: dict[str, int] = field(default_factory=dict)
-    _accepted: dict[str, int] = field(default_factory=dict)
+    _drafted: Counter[str] = field(default_factory=Counter)
+    _accepted: Counter[str] = field(default_factory=Counter)
+
+    def record(self, step: Step) -> None:
+        """Count a step."""
+        if not step.tokens:
+            return
+        self.steps += 1
+        self.committed += len(step.tokens)
+        if step.draft is not None:
+            self.verify_steps += 1
+            self._drafted[step.draft.source] += len(step.draft.tokens)
+            self._accepted[step.draft.source] += step.accepted
 
     def add(self, stats: GenerationStats) -> None:
         """Add a finished generation."""
@@ -114,10 +140,17 @@ class StatsRecorder:
             self.gate.disabled_steps + stats.gate_disabled_steps,
         )
         for name, counts in stats.sources.items():
-            self.draft(name, drafted=counts.drafted, accepted=counts.accepted)
+            self._drafted[name] += counts.drafted
+            self._accepted[name] += counts.accepted
+
+    def with_step(self, step: Step) -> StatsRecorder:
+        """A copy that counts ``step`` too."""
+        copy = replace(self, _drafted=Counter(self._drafted), _accepted=Counter(self._accepted))
+        copy.record(step)
+        return copy
 
     def resume(self) -> None:
-        """Start the clock: the decoder works."""
+        """Start the clock: decoding works."""
         self._resumed_at = perf_counter()
 
     def pause(self) -> None:
@@ -126,35 +159,25 @@ class StatsRecorder:
             self._busy_s += perf_counter() - self._resumed_at
             self._resumed_at = None
 
-    def draft(self, source: str, *, drafted: int, accepted: int) -> None:
-        """Add verified draft tokens of ``source``."""
-        self._drafted[source] = self._drafted.get(source, 0) + drafted
-        self._accepted[source] = self._accepted.get(source, 0) + accepted
-
     def snapshot(self, muted: Mapping[str, bool], source_error: str | None) -> GenerationStats:
         """The counts so far. ``muted`` names all known sources and says which are muted."""
         names = dict.fromkeys((*muted, *self._drafted))
+        muted_now = {name for name, is_muted in muted.items() if is_muted}
         decode_s = max(0.0, self._busy_s - self.prefill_s)
         return GenerationStats(
             steps=self.steps,
             verify_steps=self.verify_steps,
-            drafted=sum(self._drafted.values()),
-            accepted=sum(self._accepted.values()),
+            drafted=self._drafted.total(),
+            accepted=self._accepted.total(),
             committed=self.committed,
             prompt_tokens=self.prompt_tokens,
             prefill_s=self.prefill_s,
             decode_s=decode_s,
             overhead_s=max(0.0, decode_s - self.forward_s),
-            sources=MappingProxyType(
-                {
-                    name: SourceCounts(
-                        self._drafted.get(name, 0),
-                        self._accepted.get(name, 0),
-                        muted.get(name, False),
-                    )
-                    for name in names
-                }
-            ),
+            sources={
+                name: SourceCounts(self._drafted[name], self._accepted[name], name in muted_now)
+                for name in names
+            },
             gate_trips=self.gate.trips,
             gate_probes=self.gate.probes,
             gate_disabled_steps=self.gate.disabled_steps,

@@ -5,89 +5,129 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from maglio.draft.calibration import Calibration, Forecast
-from maglio.draft.member import Member
-from maglio.draft.options import IndexOptions
-from maglio.draft.policy import Choice
+from maglio.checks import MAX_TOKEN_ID, check_int, check_real
+from maglio.draft.calibration import Calibration, Calibrations, Forecast
+from maglio.draft.member import Member, kind_of
+from maglio.draft.source import Draft, Step
+from maglio.economics.cost import CostModel
+from maglio.economics.gate import CALIBRATED_GATE
 
 
 class _Pending(NamedTuple):
-    """What a source would draft, to be compared with what is committed."""
+    """What a member would draft, to be compared with what is committed."""
 
     calibration: Calibration
     forecast: Forecast
 
 
 class CalibratedPolicy:
-    """Drafts the ``k`` tokens that maximise ``(1 + expected accepted) / cost(1 + k)``.
+    """Drafts the tokens that maximise ``(1 + expected accepted) / cost(1 + k)``.
 
-    ``k = 0``, a plain step, is a choice like any other. Of the sources that match, however little,
+    ``k = 0``, a plain step, is a choice like any other. Of the members that match, however little,
     the one that promises most drafts, ties go to the first; recycling drafts where none does.
-    Every source's draft is compared with what is
-    committed, whether it was verified or not, so a source that is not worth drafting from is still
-    learnt about, at no cost in rows.
+    Every member's draft is compared with what is committed, whether it was verified or not, so a
+    member that is not worth drafting from is still learnt about, at no cost in rows.
+
+    Args:
+        cost: what a forward costs.
+        calibrations: what earlier streams taught, to go on from and to add to; nothing at first
+            when ``None``.
+        margin: a draft must promise this share more than a plain step gives in the same time.
+        max_recycled: most draft tokens from recycling.
+
+    Raises:
+        InvalidArgumentError: an argument is out of range.
     """
 
-    def __init__(self, options: IndexOptions) -> None:
-        self._options = options
+    gate = CALIBRATED_GATE
+
+    def __init__(
+        self,
+        cost: CostModel,
+        *,
+        calibrations: Calibrations | None = None,
+        margin: float = 0.05,
+        max_recycled: int = 8,
+    ) -> None:
+        check_real("margin", margin, 0.0, 1.0)
+        check_int("max_recycled", max_recycled, 1, MAX_TOKEN_ID)
+        self._cost = cost
+        self._shared = calibrations
+        self._own: dict[str, Calibration] = {}
+        self._margin = margin
+        self._max_recycled = max_recycled
         self._forecasts: list[_Pending] = []
+        self._answering = False  # whether drafts were asked for since the last prompt
 
     def choose(
-        self, matched: Sequence[Member], recycling: Member | None, limit: int
-    ) -> Choice | None:
-        """See :class:`~maglio.draft.policy.DraftPolicy`."""
+        self, matching: Sequence[Member], recycling: Member | None, limit: int
+    ) -> Draft | None:
+        """See :class:`~maglio.draft.cascade.Policy`."""
+        self._answering = True
         self._forecasts.clear()
-        best: Choice | None = None
-        best_gain = 1.0 + self._options.margin
-        for member, agreed, most in self._candidates(matched, recycling, limit):
-            forecast = Forecast.of(agreed, *member.matcher.weighed_draft(most))
-            self._forecasts.append(_Pending(member.calibration, forecast))
-            length, gain = self._best_length(member.calibration.hazards(forecast))
+        best: Draft | None = None
+        best_gain = 1.0 + self._margin
+        for member, agreed, most in self._candidates(matching, recycling, limit):
+            calibration = self._calibration(member.name)
+            forecast = Forecast.of(agreed, *member.weighed_draft(most))
+            self._forecasts.append(_Pending(calibration, forecast))
+            odds = calibration.hazards(forecast)
+            gain = self._gain(odds)
             if gain > best_gain:
-                best, best_gain = Choice(member, forecast.tokens[:length]), gain
+                best, best_gain = Draft(forecast.tokens, member.name, odds), gain
         return best
 
+    def learn(self, step: Step) -> None:
+        """Compare what every member would have drafted with what was committed."""
+        if not step.fed:  # a prompt, which nobody predicted
+            if self._answering:
+                self._begin_turn()
+            self._answering = False
+        else:
+            for calibration, forecast in self._forecasts:
+                calibration.learn(forecast, step.tokens)
+        self._forecasts.clear()
+
+    def muted(self, name: str) -> bool:
+        """Nobody is muted: where nothing is accepted, nothing is drafted."""
+        return False
+
     def _candidates(
-        self, matched: Sequence[Member], recycling: Member | None, limit: int
+        self, matching: Sequence[Member], recycling: Member | None, limit: int
     ) -> Iterator[tuple[Member, int, int]]:
         """The members that may draft, the tokens that agree, and the most they may draft.
 
         Recycling is asked only where not even one token matches: where a match and a recycled row
         differ, the match is right several times as often (docs/drafting-bench.md).
         """
-        matching = [member for member in matched if member.matcher.match_length > 0]
+        found = False
         for member in matching:
-            yield member, member.matcher.match_length, limit
-        if recycling is not None and not matching:
-            yield recycling, 0, min(limit, self._options.max_recycled)
+            match = member.match_length
+            if match > 0:
+                found = True
+                yield member, match, limit
+        if recycling is not None and not found:
+            yield recycling, 0, min(limit, self._max_recycled)
 
-    def _best_length(self, hazards: Sequence[float]) -> tuple[int, float]:
-        """The length with the most tokens per plain step's time, and how many these are."""
-        cost = self._options.cost.cost
-        best_length, best_gain = 0, 1.0
-        all_accepted = expected = 1.0
-        for k, hazard in enumerate(hazards, start=1):
+    def _gain(self, odds: Sequence[float]) -> float:
+        """Tokens per plain step's time, at the best length of a draft on its own."""
+        cost = self._cost.cost
+        best = all_accepted = expected = 1.0
+        for k, hazard in enumerate(odds, start=1):
             all_accepted *= hazard
             expected += all_accepted
-            gain = expected / cost(1 + k)
-            if gain > best_gain:
-                best_length, best_gain = k, gain
-        return best_length, best_gain
+            best = max(best, expected / cost(1 + k))
+        return best
 
-    def begin_turn(self, members: Sequence[Member]) -> None:
-        """See :class:`~maglio.draft.policy.DraftPolicy`."""
-        for member in members:
-            member.calibration.begin_turn()
+    def _calibration(self, name: str) -> Calibration:
+        """What is known of a member; members of a kind share it if streams do."""
+        if self._shared is not None:
+            return self._shared.of(kind_of(name))
+        found = self._own.get(name)
+        if found is None:
+            found = self._own[name] = Calibration(kind_of(name))
+        return found
 
-    def learn(self, committed: Sequence[int]) -> None:
-        """Compare what every member would have drafted with what was committed."""
-        for calibration, forecast in self._forecasts:
-            calibration.learn(forecast, committed)
-        self._forecasts.clear()
-
-    def forget(self, tried: int) -> None:
-        """Learn nothing beyond the first ``tried`` tokens of the forecasts."""
-        self._forecasts = [
-            _Pending(calibration, forecast.first(tried))
-            for calibration, forecast in self._forecasts
-        ]
+    def _begin_turn(self) -> None:
+        for calibration in self._own.values() if self._shared is None else self._shared.all():
+            calibration.begin_turn()

@@ -13,7 +13,7 @@ source, which tells repetitive streams from others within a few tokens; and coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp, log
 from typing import NamedTuple
 
@@ -151,3 +151,7 @@ class Calibrations:
     def of(self, kind: str) -> Calibration:
         """What was learnt about the sources of a kind."""
         return self._of.setdefault(kind, Calibration(kind))
+
+    def all(self) -> Iterable[Calibration]:
+        """All of them."""
+        return tuple(self._of.values())

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from maglio._core import Recycling
+from maglio.draft.member import Ids
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.tokens import token_array
 
@@ -18,7 +18,7 @@ DEFAULT_PAIR_SLOTS = 1 << 16
 """Pairs of tokens that the second table can hold: 0.8 MB."""
 
 
-class RecyclingTable:
+class RecyclingMember:
     """The best candidates after every token, as the latest rows computed after it had them.
 
     Token Recycling (Luo et al., ACL 2025), with chains instead of trees, and with a second table
@@ -36,6 +36,7 @@ class RecyclingTable:
     WIDTH = Recycling.WIDTH
     """Candidates kept per token."""
 
+    name = "recycling"
     match_length = 0
 
     def __init__(self, n_vocab: int, *, pair_slots: int = DEFAULT_PAIR_SLOTS) -> None:
@@ -51,7 +52,7 @@ class RecyclingTable:
         """The native tables, to read."""
         return self._native
 
-    def observe(self, tokens: npt.NDArray[np.int32]) -> None:
+    def follow(self, tokens: Ids) -> None:
         """Note that the stream goes on with ``tokens``, int32 ``(n,)``.
 
         Raises:
@@ -62,7 +63,7 @@ class RecyclingTable:
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
 
-    def observe_topk(self, tokens: Sequence[int], candidates: npt.NDArray[np.int32]) -> None:
+    def recycle(self, tokens: Sequence[int], candidates: Ids) -> None:
         """Learn that ``candidates[i]``, best first, may follow ``tokens[i]``.
 
         Args:
@@ -80,9 +81,10 @@ class RecyclingTable:
         except (ValueError, TypeError) as error:
             raise InvalidArgumentError(str(error)) from None
 
-    def restart(self) -> None:
-        """The stream is another one from here on; what was learnt stays."""
+    def rewind(self, stream: Ids) -> None:
+        """The stream is now ``stream``; what was learnt about the model stays."""
         self._native.restart()
+        self._native.observe(stream[-2:])
 
     def draft(self, limit: int) -> list[int]:
         """The chain of best successors after the stream, at most ``limit`` tokens."""

@@ -1,101 +1,109 @@
 """The drafting seam: token ids in, token ids out. No model, no text.
 
-A source proposes how the committed stream might go on. It can be wrong at will: the decoder
-verifies every proposal, so a source only ever changes speed.
+A source proposes how a stream might go on. It can be wrong at will: every proposal is verified, so
+a source only ever changes speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from maglio._core import FrozenAutomaton
+from maglio.economics.gate import CALIBRATED_GATE, GateOptions
 
-
-@runtime_checkable
-class DraftSource(Protocol):
-    """Anything deterministic that proposes draft tokens.
-
-    A source may also implement the optional protocols below; the decoder looks for them by
-    attribute, once, when it is built.
-    """
-
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
-        """Propose at most ``limit`` tokens to follow ``context``, the whole committed stream."""
-        ...
-
-    def observe(self, committed: Sequence[int]) -> None:
-        """Take note of tokens that were just committed (the prompt first, then every step)."""
-        ...
-
-
-@runtime_checkable
-class ObservesTopK(Protocol):
-    """A source that also learns from the best candidates of verified rows."""
-
-    @property
-    def topk(self) -> int:
-        """How many candidates per row to deliver; 0 switches the work off."""
-        ...
-
-    def observe_topk(self, tokens: Sequence[int], candidates: npt.NDArray[np.int32]) -> None:
-        """Learn that ``candidates[i]``, best first, may follow ``tokens[i]``."""
-        ...
-
-
-@runtime_checkable
-class TruncatesPending(Protocol):
-    """A source that keeps account of the draft it last suggested."""
-
-    def truncate_pending(self, n: int) -> None:
-        """Count only the first ``n`` tokens of the last suggestion: the rest was never tried."""
-        ...
-
-
-@runtime_checkable
-class Rewinds(Protocol):
-    """A source that can follow a stream which is cut back and goes on differently."""
-
-    def rewind(self, kept: Sequence[int]) -> None:
-        """The stream is now ``kept``, a beginning of what was observed; forget the rest of it."""
-        ...
-
-
-@runtime_checkable
-class TakesReferences(Protocol):
-    """A source that drafts from documents too."""
-
-    def add_reference(self, document: FrozenAutomaton, *, name: str | None = None) -> str:
-        """Draft from a document; returns the name it goes by."""
-        ...
-
-    def clear_references(self) -> None:
-        """Forget all documents."""
-        ...
+DEFAULT_LABEL = "draft"
 
 
 @dataclass(frozen=True, slots=True)
-class SourceCounts:
-    """How one source did: draft tokens proposed and accepted, and whether it is muted now."""
+class Draft:
+    """Tokens that may follow a stream.
 
-    drafted: int
-    accepted: int
-    muted: bool = False
+    Attributes:
+        tokens: the draft tokens.
+        source: who predicted them, such as ``conversation`` or ``reference:0``.
+        odds: for each token the probability that it is accepted if all before it are. The draft is
+            then cut where it stops to pay. Empty: it is verified whole.
+    """
+
+    tokens: Sequence[int]
+    source: str = DEFAULT_LABEL
+    odds: Sequence[float] = ()
+
+    def first(self, n: int) -> Draft:
+        """Its first ``n`` tokens."""
+        return Draft(self.tokens[:n], self.source, self.odds[:n])
 
 
-@runtime_checkable
-class LabelsDrafts(Protocol):
-    """A source made of parts that says which part made the last suggestion."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happened to a stream: a prompt was given, or a forward committed tokens.
 
-    @property
-    def drafted_by(self) -> str:
-        """Name of the part behind the last suggestion, such as ``reference:0``."""
-        ...
+    Attributes:
+        tokens: what was committed, in order.
+        fed: the tokens of the forward that wanted rows: the last one before ``tokens`` and the
+            draft. Empty for a prompt.
+        draft: the draft as far as it was judged. A rejected token spends the rest of its draft
+            too; what lay behind the end of a generation was not judged. ``None`` without one.
+        accepted: how many draft tokens were accepted.
+        top: int32 ``(len(fed), k)``: the ids of the k best candidates of each row, best first, the
+            rows after rejected draft tokens too. ``None`` if the source asked for none.
+    """
 
-    def counts(self) -> Mapping[str, SourceCounts]:
-        """Counts of every part by name, in a stable order."""
-        ...
+    tokens: Sequence[int]
+    fed: Sequence[int] = ()
+    draft: Draft | None = None
+    accepted: int = 0
+    top: npt.NDArray[np.int32] | None = None
+
+    def first(self, n: int) -> Step:
+        """The same step if only its first ``n`` tokens stay in the stream."""
+        if n >= len(self.tokens):
+            return self
+        return Step(
+            self.tokens[:n],
+            self.fed[:n],
+            None if self.draft is None else self.draft.first(n),
+            min(self.accepted, n),
+            None if self.top is None else self.top[:n],
+        )
+
+
+class DraftSource:
+    """Anything deterministic that proposes draft tokens: inherit, and write two methods.
+
+    Every committed token reaches :meth:`observe` once, in order, before the next :meth:`propose`.
+
+    Attributes:
+        topk: how many candidates per row :attr:`Step.top` should have; 0 saves the work.
+        gate: the constants of the cost gate that suit the drafts of this source.
+    """
+
+    topk: int = 0
+    gate: GateOptions = CALIBRATED_GATE
+
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
+        """Propose at most ``limit`` tokens, at least 1, to follow ``stream``; ``None`` for none.
+
+        Args:
+            stream: all committed tokens, prompts included; it cannot be written to.
+            limit: the most draft tokens that can be verified.
+        """
+        raise NotImplementedError
+
+    def observe(self, step: Step) -> None:
+        """Take note of what was committed."""
+        raise NotImplementedError
+
+    def rewind(self, stream: Sequence[int]) -> None:
+        """Take note that the stream was cut back to ``stream``, a beginning of what was observed.
+
+        A source that keeps no state of the stream can leave this out.
+        """
+
+    def parts(self) -> Mapping[str, bool]:
+        """Names of the parts that drafts come from, and whether each is muted now."""
+        return MappingProxyType({})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
-from maglio.errors import CostTableEmptyError, InvalidArgumentError
+from maglio.errors import InvalidArgumentError
 
 
 class CostModel(Protocol):
@@ -27,8 +27,7 @@ class CostCurve:
         points: ``(rows, plain steps)``, with rows increasing from 1 and costs of at least 1.
 
     Raises:
-        CostTableEmptyError: there are fewer than two points.
-        InvalidArgumentError: the points are no such table.
+        InvalidArgumentError: the points are not such a table.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -47,7 +46,7 @@ class CostCurve:
     def _check(self) -> None:
         rows = [r for r, _ in self.points]
         if len(rows) < 2:
-            raise CostTableEmptyError(
+            raise InvalidArgumentError(
                 f"cost points are {self.points}; a table needs at least two, the first for 1 row"
             )
         if rows[0] != 1 or any(a >= b for a, b in pairwise(rows)):

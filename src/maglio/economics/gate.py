@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 from maglio.checks import MAX_TOKEN_ID, check_int, check_real
 from maglio.economics.cost import CostModel
-from maglio.economics.live_cost import LiveCost
-from maglio.errors import ProbeStepsZeroError, RateWindowTooSmallError, ReprobeAfterZeroError
+from maglio.errors import InvalidArgumentError
 
 GateState = Literal["on", "off", "probing"]
 
@@ -39,10 +38,8 @@ class GateOptions:
             decides alone.
 
     Raises:
-        RateWindowTooSmallError: ``window`` can never hold ``min_verifies``, or is below 2.
-        ProbeStepsZeroError: a probe would be empty.
-        ReprobeAfterZeroError: there would be no wait before a probe.
-        InvalidArgumentError: another field is out of its range.
+        InvalidArgumentError: a field is out of its range, a probe would be empty, or the window
+            can never hold ``min_verifies``.
     """
 
     window: int = 16
@@ -57,21 +54,27 @@ class GateOptions:
     adapts_budget: bool = True
 
     def __post_init__(self) -> None:
-        counts = ("window", "min_verifies", "min_drafted", "probe_steps", "reprobe_after")
-        for name in counts:
+        for name in ("window", "min_verifies", "min_drafted"):
             check_int(name, getattr(self, name), 0, MAX_TOKEN_ID)
+        for name in ("probe_steps", "reprobe_after"):
+            check_int(name, getattr(self, name), 1, MAX_TOKEN_ID)
         if self.window < max(2, self.min_verifies):
-            raise RateWindowTooSmallError(
+            raise InvalidArgumentError(
                 f"window is {self.window} verify steps, must be at least "
                 f"{max(2, self.min_verifies)}, or nothing can be judged"
             )
-        if self.probe_steps < 1:
-            raise ProbeStepsZeroError("probe_steps is 0, must be at least 1 verify step")
-        if self.reprobe_after < 1:
-            raise ReprobeAfterZeroError("reprobe_after is 0, must be at least 1 plain step")
         check_int("reprobe_max", self.reprobe_max, self.reprobe_after, MAX_TOKEN_ID)
         for name in ("min_speedup", "patience", "probe_margin"):
             check_real(name, getattr(self, name), 0.0)
+
+
+RECORD_GATE = GateOptions()
+"""For drafts whose length follows fixed rules."""
+
+CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
+"""For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
+few steps cannot tell them from losses. It waits until 4 plain steps are lost; lengths are the
+source's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,19 @@ class GateEvents:
         )
 
 
-class _Verify(NamedTuple):
+class _Width(NamedTuple):
     rows: int
+    beside: int  # rows of other streams in the same forward
+
+    def price(self, cost: CostModel) -> float:
+        """What it costs, in steps of one row in the same company."""
+        if self.beside == 0:
+            return cost.cost(self.rows)
+        return cost.cost(self.beside + self.rows) / cost.cost(self.beside + 1)
+
+
+class _Verify(NamedTuple):
+    width: _Width
     committed: int
 
 
@@ -114,26 +128,25 @@ class _Window:
 
     def clear(self) -> None:
         self._verifies: deque[_Verify] = deque()
-        self._widths: Counter[int] = Counter()
+        self._widths: Counter[_Width] = Counter()
         self.committed = 0
         self.drafted = 0
 
-    def add(self, rows: int, committed: int) -> None:
+    def add(self, latest: _Verify) -> None:
         if len(self._verifies) == self._size:
             oldest = self._verifies.popleft()
             self._count(oldest, -1)
-        latest = _Verify(rows, committed)
         self._verifies.append(latest)
         self._count(latest, 1)
 
     def spent(self, cost: CostModel) -> float:
         """What the steps would cost now, in plain steps."""
-        return sum(cost.cost(rows) * count for rows, count in self._widths.items() if count)
+        return sum(width.price(cost) * count for width, count in self._widths.items() if count)
 
     def _count(self, verify: _Verify, sign: int) -> None:
-        self._widths[verify.rows] += sign
+        self._widths[verify.width] += sign
         self.committed += sign * verify.committed
-        self.drafted += sign * (verify.rows - 1)
+        self.drafted += sign * (verify.width.rows - 1)
 
 
 class CostGate:
@@ -146,11 +159,11 @@ class CostGate:
          '---- estimate >= min_speedup + probe_margin (wait is reset) -----'
 
     Args:
-        cost: what forwards cost. The gate feeds it the timings it is given.
+        cost: what forwards cost.
         options: the constants.
     """
 
-    def __init__(self, cost: LiveCost, *, options: GateOptions | None = None) -> None:
+    def __init__(self, cost: CostModel, *, options: GateOptions | None = None) -> None:
         self._cost = cost
         self._options = options or GateOptions()
         self._window = _Window(self._options.window)
@@ -159,11 +172,6 @@ class CostGate:
         self._wait = 0
         self._acceptance = 0.5  # as good a guess as any, until something was drafted
         self._trips = self._probes = self._disabled = 0
-
-    @property
-    def cost(self) -> LiveCost:
-        """The cost model it goes by."""
-        return self._cost
 
     @property
     def state(self) -> GateState:
@@ -186,24 +194,22 @@ class CostGate:
         spent = self._window.spent(self._cost)
         return self._window.committed / spent if spent > 0.0 else None
 
-    def budget(self, *, min_draft: int, max_draft: int) -> int:
+    def budget(self, max_draft: int) -> int:
         """How many draft tokens the next step may verify; 0 asks for a plain step."""
-        if self._state == "off" or self._cost.wants_plain:
+        if self._state == "off":
             return 0
         if not self._options.adapts_budget:
             return max_draft
-        return min(max_draft, max(min_draft, 2 + ceil(self._acceptance * max_draft)))
+        return min(max_draft, 2 + ceil(self._acceptance * max_draft))
 
-    def record(self, *, rows: int, committed: int, seconds: float | None = None) -> None:
+    def record(self, *, rows: int, committed: int, beside: int = 0) -> None:
         """Take note of a step.
 
         Args:
-            rows: rows of its forward: 1, or 1 and a draft.
+            rows: rows that its stream had in the forward: 1, or 1 and a draft.
             committed: tokens it committed, at least 1.
-            seconds: what the forward took; ``None`` without a clock, when the table alone counts.
+            beside: rows of other streams in the same forward.
         """
-        if seconds is not None:
-            self._cost.learn(rows, seconds)
         if self._state == "off":
             self._disabled += 1
             self._wait -= 1
@@ -211,7 +217,7 @@ class CostGate:
                 self._begin_probe()
         elif rows > 1:
             window = self._window
-            window.add(rows, committed)
+            window.add(_Verify(_Width(rows, beside), committed))
             self._acceptance = (window.committed - len(window)) / window.drafted
             if self._state == "probing":
                 self._judge_probe()

@@ -13,7 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from maglio.economics.cost import CostCurve
-from maglio.engine.base import Engine, Logits, Session
+from maglio.engine.base import Engine, Logits
+from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError
 
 DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -109,7 +110,7 @@ def measure(
     experts is measured at its most diverse.
 
     Args:
-        engine: the engine; one session of it is used per context length.
+        engine: the engine; one sequence of it is used per context length.
         contexts: context lengths, at least 1; those that do not fit the engine's are left out.
         drafts: numbers of draft tokens, increasing, at least 1.
         repetitions: timings of each, at least 2.
@@ -160,7 +161,7 @@ class _Probe:
     def at(self, engine: Engine, context: int) -> ContextCosts:
         n = context + 1 + self._drafts[-1]
         tokens = [index * _TOKEN_STEP % engine.n_vocab for index in range(n)]
-        session = engine.session()
+        session = Session(engine)
         session.prefill(tokens[:context])
         self._compare(session, tokens[context:])
         self._step()

@@ -1,54 +1,75 @@
 """The engine seam: token ids in, logits out. No sampling, no text.
 
-An :class:`Engine` holds weights; a :class:`Session` is one sequence's KV cache. Anything that
-implements these two protocols can be decoded speculatively.
+An :class:`Engine` holds weights, a :class:`Cache` holds what one sequence has left in them, and a
+forward takes a batch of :class:`Segment`: new tokens for any number of caches. Everything above
+this module works with any engine that keeps these protocols; :mod:`maglio.engine.conformance`
+checks that one does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from maglio.tokens import Tokens
 
 Logits = npt.NDArray[np.float32]
 Exactness = Literal["bitwise", "distribution"]
 
 
-class Session(Protocol):
-    """One sequence: the tokens seen so far and their KV cache."""
+class Cache(Protocol):
+    """The KV cache (and any recurrent state) of one sequence. For one thread at a time."""
 
     @property
     def length(self) -> int:
-        """Number of positions in the cache."""
+        """Positions held."""
         ...
 
     @property
-    def n_ctx(self) -> int:
-        """Number of positions the cache can hold."""
+    def floor(self) -> int:
+        """The shortest length that :meth:`truncate` can reach without starting over."""
         ...
 
-    @property
-    def can_rewind(self) -> bool:
-        """Whether :meth:`truncate` can drop any number of trailing positions."""
+    def truncate(self, length: int) -> int:
+        """Keep at most the first ``length`` positions, and return how many are kept.
+
+        That is ``length`` from :attr:`floor` up. Below it, it may be any shorter length, 0 at
+        worst: the caller feeds again what is missing.
+
+        Raises:
+            InvalidArgumentError: ``length`` is negative or more than the cache holds.
+        """
         ...
 
-    def prefill(self, tokens: Sequence[int]) -> Logits:
-        """Append ``tokens`` (at least one) and return the last row, float32 ``(vocab,)``."""
+    def fork(self, length: int) -> Cache:
+        """Return an independent cache of the first ``length`` positions.
+
+        Raises:
+            InvalidArgumentError: ``length`` is below :attr:`floor` or more than the cache holds.
+            OutOfMemoryError: there is no memory for it.
+        """
         ...
 
-    def forward(self, tokens: Sequence[int]) -> Logits:
-        """Append ``tokens`` and return one row each, float32 ``(len(tokens), vocab)``."""
-        ...
 
-    def truncate(self, length: int) -> None:
-        """Keep the first ``length`` positions and forget the rest."""
-        ...
+class Segment(NamedTuple):
+    """What a forward appends to one cache.
+
+    Attributes:
+        cache: a cache of the engine; a batch names it once.
+        tokens: the new token ids, at least one.
+        n_logits: how many rows of logits are wanted, those of the last tokens; 0 for none.
+    """
+
+    cache: Cache
+    tokens: Tokens
+    n_logits: int
 
 
 class Engine(Protocol):
-    """Loaded weights. Sessions of one engine are independent of each other."""
+    """Loaded weights. Caches of one engine are independent of each other."""
 
     @property
     def name(self) -> str:
@@ -67,9 +88,42 @@ class Engine(Protocol):
 
     @property
     def n_ctx(self) -> int:
-        """Context length of new sessions."""
+        """Most positions of a cache."""
         ...
 
-    def session(self) -> Session:
-        """Start an empty sequence."""
+    @property
+    def max_rows(self) -> int:
+        """Most tokens of one forward, all segments together."""
+        ...
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether a cache can drop the tokens of its last forward one by one.
+
+        Without it nothing is ever drafted: rejected draft tokens could not be dropped.
+        """
+        ...
+
+    def new_cache(self) -> Cache:
+        """Start an empty sequence.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        ...
+
+    def forward(self, batch: Sequence[Segment]) -> list[Logits]:
+        """Append every segment to its cache.
+
+        All or nothing: whatever is raised, every cache holds what it held before.
+
+        Returns:
+            For each segment its rows, float32 ``(n_logits, n_vocab)``. They may be overwritten by
+            the next forward.
+
+        Raises:
+            InvalidArgumentError: a segment is empty, too long, or has an id outside the vocabulary.
+            ContextFullError: a segment does not fit its cache.
+            OutOfMemoryError: there is no memory for the new positions.
+        """
         ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maglio.draft.suffix import common_prefix
+from maglio.draft.source import Draft, DraftSource, Step
 
 NGRAM = 24
 MIN_DRAFT = 48
@@ -57,22 +57,20 @@ def _slot(ngram: Sequence[int]) -> int:
     return value % TABLE_SIZE
 
 
-class NgramModSource:
+class NgramModSource(DraftSource):
     """Drafts 48 to 64 tokens from the shared table."""
 
     def __init__(self, table: NgramModTable) -> None:
         self._table = table
         self._stream: list[int] = []
         self._added = 0  # n-grams that start before this place are in the table
-        self._pending: list[int] = []
         self._low = 0
 
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
         """Propose at most ``min(limit, 64)`` tokens; 48 must be known, or it proposes none."""
-        self._pending = []
         length = len(self._stream) - 1  # without the newest token
         if length < NGRAM:
-            return []
+            return None
         if self._added + ADD_EVERY < length:
             for start in range(self._added, length - NGRAM):
                 self._table.add(self._stream[start : start + NGRAM], self._stream[start + NGRAM])
@@ -82,21 +80,19 @@ class NgramModSource:
             token = self._table.get(window[-NGRAM:])
             if token is None:
                 if len(window) < NGRAM + MIN_DRAFT:
-                    return []
+                    return None
                 break
             window.append(token)
-        self._pending = window[NGRAM : NGRAM + limit]
-        return self._pending
+        return Draft(window[NGRAM : NGRAM + limit])
 
-    def observe(self, committed: Sequence[int]) -> None:
+    def observe(self, step: Step) -> None:
         """Judge the last draft, and take the tokens for the next update of the table."""
-        if self._pending:
-            accepted = common_prefix(self._pending, committed)
-            self._low = self._low + 1 if accepted < LOW_ACCEPTANCE * len(self._pending) else 0
+        if step.draft is not None:
+            drafted = len(step.draft.tokens)
+            self._low = self._low + 1 if step.accepted < LOW_ACCEPTANCE * drafted else 0
             if self._low >= MAX_LOW:
                 self._table.reset()
                 self._low = 0
-            self._pending = []
         if not self._stream:
             self._table.reset_if_crowded()
-        self._stream.extend(committed)
+        self._stream.extend(step.tokens)

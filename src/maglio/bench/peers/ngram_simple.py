@@ -9,35 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maglio.draft.source import Draft, DraftSource, Step
+
 NGRAM = 12
 DRAFT_TOKENS = 48
 
 
-class NgramSimpleSource:
+class NgramSimpleSource(DraftSource):
     """Copies up to 48 tokens after a match of 12."""
 
     def __init__(self) -> None:
         self._stream: list[int] = []
         self._starts: dict[tuple[int, ...], list[int]] = {}
 
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
         """Propose at most ``min(limit, 48)`` tokens."""
-        stream = self._stream
         length = len(stream) - 1  # without the newest token
         if length <= NGRAM + DRAFT_TOKENS + 1:
-            return []
+            return None
         starts = self._starts.get(tuple(stream[-NGRAM:]), [])
         start = max((s for s in starts if 0 < s < length - NGRAM), default=0)
         if start == 0:
-            return []
+            return None
         copied = min(DRAFT_TOKENS, length - (start + NGRAM))
         if copied < NGRAM:
-            return []
-        return stream[start + NGRAM : start + NGRAM + min(copied, limit)]
+            return None
+        return Draft(stream[start + NGRAM : start + NGRAM + min(copied, limit)])
 
-    def observe(self, committed: Sequence[int]) -> None:
+    def observe(self, step: Step) -> None:
         """Index the tokens."""
-        for token in committed:
+        for token in step.tokens:
             self._stream.append(token)
             start = len(self._stream) - NGRAM
             if start >= 0:

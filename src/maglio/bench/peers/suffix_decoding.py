@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio.bench.peers.arctic import ArcticCorpus, find_suffix_tree
+from maglio.draft.source import Draft, DraftSource, Step
 
 MAX_DEPTH = 64
 FACTOR = 1.0
@@ -133,11 +134,10 @@ class PastOutputs:
         self.corpus = make_corpus()
 
 
-class SuffixDecodingSource:
+class SuffixDecodingSource(DraftSource):
     """Drafts from the suffix tree of the request, and of past outputs if given.
 
-    Tokens that come in greater number than a step can commit are a prompt, which the tree of
-    outputs does not hold.
+    Prompts are not in the tree of outputs.
     """
 
     def __init__(self, past: PastOutputs | None = None) -> None:
@@ -147,19 +147,19 @@ class SuffixDecodingSource:
         if self._past is not None:
             self._past.begin()
 
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
         """Propose at most ``min(limit, 16)`` tokens."""
         limit = min(limit, DRAFT_TOKENS)
         score, draft = self._own.speculate(self._end, limit)
         if self._past is not None:
             past_score, past_draft = self._past.speculate(self._end, limit)
             if past_score > score:
-                return past_draft
-        return draft
+                return Draft(past_draft)
+        return Draft(draft)
 
-    def observe(self, committed: Sequence[int]) -> None:
+    def observe(self, step: Step) -> None:
         """Add the tokens to the trees."""
-        self._own.extend(committed)
-        if self._past is not None and 0 < len(committed) <= DRAFT_TOKENS + 1:
-            self._past.extend(committed)
-        self._end = [*self._end, *committed][-MAX_DEPTH:]
+        self._own.extend(step.tokens)
+        if self._past is not None and step.fed:
+            self._past.extend(step.tokens)
+        self._end = [*self._end, *step.tokens][-MAX_DEPTH:]

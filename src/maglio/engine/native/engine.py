@@ -6,20 +6,17 @@ Arguments are checked here; the arithmetic is in the C++ core (``csrc/engine/eng
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from maglio import _core, machine
 from maglio.checks import check_int
-from maglio.engine.base import Logits
+from maglio.engine.base import Logits, Segment
 from maglio.engine.native.weights import load_model
-from maglio.errors import ContextFullError, InvalidArgumentError, OutOfMemoryError
+from maglio.errors import ContextFullError, OutOfMemoryError
 from maglio.gguf import ModelFile
-from maglio.tokens import Tokens, token_array
+from maglio.tokens import token_array
 
 _MAX_THREADS = 256
 
@@ -40,6 +37,8 @@ class NativeEngine:
 
     name = "native"
     exactness: Literal["bitwise"] = "bitwise"
+    can_rewind = True
+    max_rows: int = _core.Engine.MAX_ROWS
 
     def __init__(self, file: ModelFile, *, n_ctx: int = 4096, threads: int | None = None) -> None:
         threads = machine.physical_cores() if threads is None else threads
@@ -88,103 +87,66 @@ class NativeEngine:
         """Bytes of the repacked weights."""
         return int(self._model.weight_bytes)
 
-    @property
-    def session_bytes(self) -> int:
-        """Bytes that the cache of a full session takes."""
-        return int(_core.KvCache.bytes_needed(self._model.spec, self._n_ctx))
-
-    def session(self) -> NativeSession:
+    def new_cache(self) -> NativeCache:
         """Start an empty sequence.
 
         Raises:
-            OutOfMemoryError: the caches of all open sessions would not fit in memory.
+            OutOfMemoryError: the caches of all open sequences would not fit in memory.
         """
-        needed = self.session_bytes
+        needed = int(_core.KvCache.bytes_needed(self._model.spec, self._n_ctx))
         total = self._cache_bytes + needed
         if self._cache_budget is not None and total > self._cache_budget:
             raise OutOfMemoryError(
-                f"a session of {self._n_ctx} tokens needs {_megabytes(needed)}, and with the "
-                f"sessions already open that is {_megabytes(total)} of the "
-                f"{_megabytes(self._cache_budget)} available; close a session or load the model "
+                f"a sequence of {self._n_ctx} tokens needs {_megabytes(needed)}, and with those "
+                f"already open that is {_megabytes(total)} of the "
+                f"{_megabytes(self._cache_budget)} available; close one or load the model "
                 "with a smaller n_ctx"
             )
-        session = NativeSession(self._core, self._model, self._n_ctx)
+        cache = NativeCache(_core.KvCache(self._model.spec, self._n_ctx))
         self._cache_bytes = total
-        weakref.finalize(session, self._release, needed)
-        return session
+        weakref.finalize(cache, self._release, needed)
+        return cache
 
     def _release(self, cache_bytes: int) -> None:
         self._cache_bytes -= cache_bytes
 
+    def forward(self, batch: Sequence[Segment]) -> list[Logits]:
+        """See :meth:`maglio.engine.base.Engine.forward`."""
+        rows = []
+        for cache, tokens, n_logits in batch:
+            assert isinstance(cache, NativeCache)
+            if len(tokens) > self._n_ctx - cache.length:
+                raise ContextFullError(
+                    f"{len(tokens)} tokens do not fit: {cache.length} of the context's "
+                    f"{self._n_ctx} positions are in use"
+                )
+            ids = token_array(tokens, self._n_vocab)
+            rows.append(self._core.forward(cache.core, ids, n_logits))
+        return rows
 
-class NativeSession:
-    """One sequence: its KV cache, and the forward pass over it. Not for several threads at once."""
 
-    can_rewind = True
+class NativeCache:
+    """One sequence."""
 
-    def __init__(self, core: _core.Engine, model: _core.Model, n_ctx: int) -> None:
-        self._core = core
-        self._n_vocab: int = model.spec.n_vocab
-        self.on_prefill: Callable[[int], None] | None = None
-        try:
-            self._cache = _core.KvCache(model.spec, n_ctx)
-        except MemoryError as error:
-            raise OutOfMemoryError(
-                f"no memory for a session of {n_ctx} tokens; load the model with a smaller n_ctx"
-            ) from error
+    floor = 0
+
+    def __init__(self, core: _core.KvCache) -> None:
+        self.core = core
 
     @property
     def length(self) -> int:
-        """Number of positions in the cache."""
-        return int(self._cache.length)
+        """Positions held."""
+        return int(self.core.length)
 
-    @property
-    def n_ctx(self) -> int:
-        """Number of positions the cache can hold."""
-        return int(self._cache.n_ctx)
-
-    def prefill(self, tokens: Tokens) -> Logits:
-        """Append ``tokens`` (at least one) and return the last row, float32 ``(vocab,)``.
-
-        Works in chunks; :attr:`on_prefill`, if set, is called after each with the number of
-        tokens done. An exception in between (Ctrl-C too) leaves whole chunks in the cache.
-        """
-        ids = self._checked(tokens)
-        step = _core.Engine.MAX_ROWS
-        for start in range(0, len(ids), step):
-            chunk = ids[start : start + step]
-            is_last = start + step >= len(ids)
-            rows: Logits = self._core.forward(self._cache, chunk, int(is_last))
-            if self.on_prefill is not None:
-                self.on_prefill(start + len(chunk))
-        last: Logits = rows[0]
-        return last
-
-    def forward(self, tokens: Tokens) -> Logits:
-        """Append ``tokens`` and return one row each, float32 ``(len(tokens), vocab)``."""
-        ids = self._checked(tokens)
-        step = _core.Engine.MAX_ROWS
-        parts = [
-            self._core.forward(self._cache, chunk, len(chunk))
-            for chunk in (ids[start : start + step] for start in range(0, len(ids), step))
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def truncate(self, length: int) -> None:
-        """Keep the first ``length`` positions and forget the rest."""
+    def truncate(self, length: int) -> int:
+        """See :meth:`maglio.engine.base.Cache.truncate`."""
         check_int("length", length, 0, self.length)
-        self._cache.truncate(length)
+        self.core.truncate(length)
+        return length
 
-    def _checked(self, tokens: Tokens) -> npt.NDArray[np.int32]:
-        ids = token_array(tokens, self._n_vocab)
-        if ids.size == 0:
-            raise InvalidArgumentError("tokens is empty, must hold at least one token id")
-        if ids.size > self.n_ctx - self.length:
-            raise ContextFullError(
-                f"{ids.size} tokens do not fit: {self.length} of the context's {self.n_ctx} "
-                "positions are in use; shorten the input or load the model with a larger n_ctx"
-            )
-        return ids
+    def fork(self, length: int) -> NativeCache:
+        """See :meth:`maglio.engine.base.Cache.fork`."""
+        raise NotImplementedError
 
 
 def _require_memory(needed: int, what: str) -> None:

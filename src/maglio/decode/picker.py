@@ -11,15 +11,14 @@ from maglio.engine.base import Logits
 from maglio.errors import InvalidArgumentError
 
 
-class Sampler:
-    """The sampling pipeline with its history and its random stream.
+class Picker:
+    """The sampling pipeline and the history that its penalties look at.
 
-    The random number for a token depends on the seed and on the number of tokens sampled before
-    it (:attr:`position`) and on nothing else: Philox4x32-10 (Salmon et al., SC 2011) on that
-    counter. Greedy sampling needs no number, but moves the position by one as well, so that a
-    position counts tokens whatever the parameters.
+    The random number for a token is a function of the seed and of a position in the random stream,
+    and of nothing else: Philox4x32-10 (Salmon et al., SC 2011) with the position as its counter.
+    So picking changes nothing, and can be repeated.
 
-    A sampler serves one stream of tokens and one thread at a time.
+    A picker serves one stream of tokens and one thread at a time.
 
     Args:
         params: what to do with a row.
@@ -38,13 +37,9 @@ class Sampler:
             raise InvalidArgumentError(f"sampling is {params!r:.80}, must be SamplingParams")
         self._params = params
         self._n_vocab = n_vocab
-        self._native = self._make()
-
-    def _make(self) -> _core.Sampler:
-        params = self._params
         try:
-            return _core.Sampler(
-                self._n_vocab,
+            self._native = _core.Sampler(
+                n_vocab,
                 temperature=params.temperature,
                 top_k=params.top_k,
                 top_p=params.top_p,
@@ -61,52 +56,27 @@ class Sampler:
 
     @property
     def params(self) -> SamplingParams:
-        """The parameters this sampler was made with."""
+        """The parameters this picker was made with."""
         return self._params
 
     @property
     def n_vocab(self) -> int:
-        """Length of the rows it samples from."""
+        """Length of the rows it picks from."""
         return self._n_vocab
 
     @property
-    def position(self) -> int:
-        """How many tokens were sampled: the index of the next draw in the random stream."""
-        return self._native.position
+    def length(self) -> int:
+        """How many tokens the history holds."""
+        return self._native.length
 
-    @property
-    def history_length(self) -> int:
-        """How many tokens were accepted into the history that penalties look at."""
-        return self._native.history_length
-
-    def seek(self, position: int) -> None:
-        """Continue the random stream at ``position``; the history is not changed."""
-        check_int("position", position, 0, MAX_SEED)
-        self._native.seek(position)
-
-    def restart(self, history: Sequence[int]) -> None:
-        """Make ``history`` the history; the random stream stays where it is.
-
-        Raises:
-            InvalidArgumentError: an id is not an integer of the vocabulary; nothing is changed.
-        """
-        before, position = self._native, self._native.position
-        self._native = self._make()
-        self._native.seek(position)
-        try:
-            self.accept(history)
-        except InvalidArgumentError:
-            self._native = before
-            raise
-
-    def accept(self, tokens: Sequence[int]) -> None:
+    def extend(self, tokens: Sequence[int]) -> None:
         """Append ``tokens`` to the history; all of them, or none if one cannot be a token.
 
         Raises:
             InvalidArgumentError: an id is not an integer of the vocabulary.
         """
         try:
-            self._native.accept(tokens)
+            self._native.extend(tokens)
         except TypeError:
             raise InvalidArgumentError(
                 f"tokens must be 32-bit integers, got {tokens!r:.200}"
@@ -114,20 +84,33 @@ class Sampler:
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
 
-    def sample(self, row: Logits) -> int:
-        """Return the next token given ``row``, contiguous float32 ``(n_vocab,)``.
-
-        A logit of -inf makes a token impossible. The history is not changed: :meth:`accept` the
-        token if it is committed.
+    def truncate(self, length: int) -> None:
+        """Keep the first ``length`` tokens of the history.
 
         Raises:
-            InvalidArgumentError: the row has another shape or dtype.
-            InvalidLogitsError: the row has NaN or +inf, or nothing above -inf. The position is
-                not moved.
+            InvalidArgumentError: the history is not that long.
+        """
+        check_int("length", length, 0, self.length)
+        self._native.truncate(length)
+
+    def pick(self, row: Logits, position: int) -> int:
+        """Return the token that ``row`` gives at ``position`` of the random stream.
+
+        A logit of -inf makes a token impossible. Nothing is changed: :meth:`extend` the history if
+        the token is committed.
+
+        Args:
+            row: contiguous float32 ``(n_vocab,)``.
+            position: the index of the random number, from 0. Greedy picking needs none.
+
+        Raises:
+            InvalidArgumentError: the row has another shape or dtype, or the position is negative.
+            InvalidLogitsError: the row has NaN or +inf, or nothing above -inf.
         """
         try:
-            return self._native.sample(row)
+            return self._native.sample(row, position)
         except TypeError:
+            check_int("position", position, 0, MAX_SEED)
             raise InvalidArgumentError(
                 "row must be a contiguous float32 array of one dimension, got "
                 f"{getattr(row, 'dtype', type(row).__name__)} {getattr(row, 'shape', '')}"

@@ -1,7 +1,7 @@
-"""A warm index: token ids of past answers on disk, so that a new chat can draft from old ones.
+"""A history on disk: token ids of earlier streams, so that new ones can draft from them.
 
-Boundary: keeps ids, bounded, per model, for one user. What is said in a chat can be read from the
-file, so it is made only on request, in a folder that only its owner can open.
+Boundary: keeps ids, bounded, per model, for one user. What was said can be read from the file, so
+it is made only on request, in a folder that only its owner can open.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,13 +27,13 @@ _MAGIC = b"maglio warm 1\n\0\0"
 _DIGEST = 32
 
 
-def warm_folder() -> Path:
-    """Where warm indexes are: ``maglio/warm`` in the user's data folder."""
+def history_folder() -> Path:
+    """Where histories are: ``maglio/warm`` in the user's data folder."""
     return platformdirs.user_data_path("maglio") / "warm"
 
 
-class WarmIndex:
-    """Past answers of one model.
+class HistoryFile:
+    """Past streams of one model; a :class:`~maglio.draft.past.HistoryStore`.
 
     Processes that use it at the same time take turns, and a file is replaced in one step, so it is
     whole at any moment.
@@ -41,12 +41,21 @@ class WarmIndex:
     Args:
         key: identifies the model and its tokenizer.
         n_vocab: ids at or above are damage.
-        folder: instead of :func:`warm_folder`.
+        separator: the token that is put between streams, if any.
+        folder: instead of :func:`history_folder`.
     """
 
-    def __init__(self, key: str, n_vocab: int, *, folder: Path | None = None) -> None:
-        self._folder = warm_folder() if folder is None else folder
+    def __init__(
+        self,
+        key: str,
+        n_vocab: int,
+        *,
+        separator: int | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self._folder = history_folder() if folder is None else folder
         self._n_vocab = n_vocab
+        self._separator = [] if separator is None else [separator]
         self.path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.tokens"
 
     def tokens(self) -> npt.NDArray[np.int32]:
@@ -70,13 +79,13 @@ class WarmIndex:
             raise self._error("it has ids outside the vocabulary")
         return ids
 
-    def add(self, answer: Sequence[int], separator: int | None) -> None:
-        """Append an answer; the oldest ids make room for it.
+    def add(self, tokens: npt.NDArray[np.int32]) -> None:
+        """Append a stream; the oldest ids make room for it.
 
         Raises:
             IndexFileError: the file is damaged or cannot be written.
         """
-        new = np.asarray([*answer, *([] if separator is None else [separator])], np.int32)
+        new = np.asarray([*tokens.tolist(), *self._separator], np.int32)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.chmod(0o700)
@@ -102,6 +111,6 @@ class WarmIndex:
 
     def _error(self, problem: str) -> IndexFileError:
         return IndexFileError(
-            f"cannot use the warm index {self.path}: {problem}; `maglio chat --clear-warm` or "
+            f"cannot use the history {self.path}: {problem}; `maglio chat --clear-history` or "
             "deleting the file makes room for a new one"
         )

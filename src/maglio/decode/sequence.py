@@ -1,0 +1,486 @@
+"""One stream of tokens: what is committed, and what the next forward has to compute.
+
+Boundary: a state machine. It plans a segment, takes the rows, and commits tokens. It runs no
+forward (:mod:`maglio.decode.run` and :mod:`maglio.decode.scheduler` do) and knows no text.
+
+Losslessness. Every draft is deterministic, that is, a proposal distribution with all its mass on
+one token. Speculative sampling (Leviathan et al., ICML 2023) then becomes: pick from each verified
+row with the whole pipeline, go on while the pick is the draft token, and let the first other pick
+stand as the correction. Each row is picked from when its prefix is committed, so penalties see
+what they would see in plain decoding and every committed token takes one random number. On an
+engine that keeps the row law the stream is the plain one, token for token; with other engines it
+is one that plain decoding would produce with the same probability.
+
+One truth. The token list is the only state that counts. The cache, the picker's history, the
+transcript and the draft source are followers: each knows how much of the list it holds, and is
+made level before use. Tokens that were not delivered (:meth:`Sequence.take`) count as never
+picked. So an exception or an interrupt at any point loses time and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from maglio.checks import MAX_TOKEN_ID, check_int
+from maglio.decode.drafter import Drafter, StreamView
+from maglio.decode.picker import Picker
+from maglio.decode.stats import GenerationStats, StatsRecorder
+from maglio.decode.token import Token
+from maglio.draft.source import Draft, Step
+from maglio.economics.gate import GateEvents
+from maglio.engine.base import Cache, Logits, Segment
+from maglio.errors import (
+    ContextFullError,
+    InvalidArgumentError,
+    InvalidLogitsError,
+    MaglioError,
+)
+from maglio.tokens import checked_tokens
+
+FinishReason = Literal["stop", "length"]
+
+_NOWHERE = sys.maxsize
+
+
+class Transcript(Protocol):
+    """Reads a generation as text; :class:`maglio.text.Transcript` is the usual one."""
+
+    @property
+    def length(self) -> int:
+        """Generated tokens read so far."""
+        ...
+
+    @property
+    def settled(self) -> int:
+        """How many of them are sure to stay: no stop string can reach back to them."""
+        ...
+
+    def push(self, token: int) -> bool:
+        """Read the next generated token; whether it completes a stop string."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first ``length`` generated tokens."""
+        ...
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The token list, and the generation under way on it. Replaced as a whole, in one store.
+
+    Attributes:
+        tokens: prompts and generated tokens, in order.
+        taken: how many of them stand; the rest was not delivered yet.
+        start: where the generated tokens begin.
+        prefill: how many of the first tokens are fed without drafts: up to the end of a prompt.
+        drawn: position in the random stream of the first of them.
+        cut: what followers hold from here on is of an earlier list.
+        max_tokens: most tokens to generate; ``None`` before the first generation.
+        stops: ids that end it.
+        transcript: reads it, if anything does.
+        end: the length at which it ended, and why.
+    """
+
+    tokens: list[int]
+    taken: int
+    start: int
+    prefill: int
+    drawn: int
+    cut: int = _NOWHERE
+    max_tokens: int | None = None
+    stops: frozenset[int] = frozenset()
+    transcript: Transcript | None = None
+    end: tuple[int, FinishReason] | None = None
+
+
+class Plan(NamedTuple):
+    """What the next forward of a sequence should compute.
+
+    Attributes:
+        missing: tokens that the cache lacks, the last committed one included.
+        draft: tokens to verify after them; only when one token is missing.
+    """
+
+    missing: int
+    draft: Draft | None
+
+
+class _Sent(NamedTuple):
+    """The segment that was handed out, until its rows come back."""
+
+    base: int  # length of the cache before it
+    tokens: list[int]
+    draft: Draft | None
+    n_logits: int
+
+
+class Sequence:
+    """One stream of tokens on one cache.
+
+    A generation is :meth:`begin`, then :meth:`next_segment`, a forward, :meth:`accept` and
+    :meth:`take` until :attr:`finish_reason` is set. It can be left at any point: what was taken
+    stays, and ``begin(())`` goes on as if nothing had been in between.
+
+    Args:
+        cache: the cache, empty or holding a beginning of ``tokens``.
+        picker: chooses tokens; it serves this sequence alone.
+        drafter: proposes drafts; ``None`` decodes plainly.
+        n_ctx: most positions of the cache.
+        tokens: the stream so far.
+        position: where the random stream stands.
+
+    Raises:
+        InvalidArgumentError: an argument is out of range, or the cache holds more positions than
+            ``tokens``.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        picker: Picker,
+        drafter: Drafter | None = None,
+        *,
+        n_ctx: int,
+        tokens: Iterable[int] = (),
+        position: int = 0,
+    ) -> None:
+        stream = checked_tokens("tokens", tokens, picker.n_vocab)
+        if cache.length > len(stream):
+            raise InvalidArgumentError(
+                f"the cache holds {cache.length} positions and tokens has {len(stream)}; give the "
+                "tokens that are in the cache"
+            )
+        self.cache = cache
+        self.picker = picker
+        self.drafter = drafter
+        self._n_ctx = n_ctx
+        self._turn = _Turn(stream, len(stream), len(stream), len(stream), position)
+        self._known = cache.length  # positions of the cache that hold tokens of the list
+        self._planned: Plan | None = None
+        self._sent: _Sent | None = None
+        self._last: tuple[int, Step] | None = None  # the step under delivery and where it begins
+        self._gate_before = GateEvents()
+        self.recorder = StatsRecorder()
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The committed stream: prompts and delivered tokens, in order."""
+        turn = self._turn
+        return tuple(turn.tokens[: turn.taken])
+
+    @property
+    def length(self) -> int:
+        """The number of :attr:`tokens`."""
+        return self._turn.taken
+
+    @property
+    def position(self) -> int:
+        """Where the random stream stands: how many tokens were generated."""
+        turn = self._turn
+        return turn.drawn + turn.taken - turn.start
+
+    @property
+    def turn(self) -> object:
+        """Identifies the generation under way: another object after every begin and rewind."""
+        return self._turn
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the generation has ended.
+
+        ``stop``: a stop token or a stop string. ``length``: ``max_tokens``, or the context is full.
+        ``None``: it goes on, its last tokens were not taken, or there was none.
+        """
+        turn = self._turn
+        if turn.end is not None:
+            length, reason = turn.end
+            return reason if turn.taken >= length else None
+        if turn.max_tokens is None or self._wants_token(turn):
+            return None
+        return "length" if min(self._known, turn.cut) >= len(turn.tokens) - 1 else None
+
+    @property
+    def stats(self) -> GenerationStats:
+        """Statistics of the last generation, up to what was taken."""
+        recorder = self.recorder.with_step(self._taken_of_last())
+        if self.drafter is None:
+            return recorder.snapshot({}, None)
+        recorder.gate = self.drafter.gate_events.since(self._gate_before)
+        return recorder.snapshot(self.drafter.parts(), self.drafter.error)
+
+    # --- where a generation begins ---------------------------------------------------------------
+
+    def begin(
+        self,
+        prompt: Iterable[int] = (),
+        *,
+        max_tokens: int,
+        stops: Iterable[int] = (),
+        transcript: Transcript | None = None,
+    ) -> None:
+        """Commit ``prompt`` and generate after it. A generation under way is left as it stands.
+
+        Args:
+            prompt: token ids. May be empty only to go on after a stream that is not empty, be it
+                one that reached ``max_tokens`` or one that was interrupted: the result is as if it
+                had not ended.
+            max_tokens: most tokens to generate; 0 only feeds the prompt to the cache.
+            stops: ids that end the generation. The stop token is committed.
+            transcript: reads the generated tokens, and ends the generation at a stop string.
+
+        Raises:
+            InvalidArgumentError: an argument can never work; nothing is changed.
+            ContextFullError: the prompt does not fit the context; nothing is changed.
+        """
+        n_vocab = self.picker.n_vocab
+        ids = checked_tokens("prompt_tokens", prompt, n_vocab)
+        check_int("max_tokens", max_tokens, 0, MAX_TOKEN_ID)
+        stop_ids = frozenset(checked_tokens("stop_tokens", stops, n_vocab))
+        turn = self._turn
+        if not ids and turn.taken == 0:
+            raise InvalidArgumentError("prompt_tokens is empty, must hold at least one token")
+        total = turn.taken + len(ids)
+        if ids and total > self._n_ctx:
+            raise ContextFullError(
+                f"the prompt of {len(ids)} tokens after {turn.taken} committed ones makes {total}, "
+                f"more than the context of {self._n_ctx}; shorten it, or load the model with a "
+                "larger n_ctx"
+            )
+        self._turn = _Turn(
+            [*turn.tokens[: turn.taken], *ids],
+            total,
+            total,
+            total if ids else total - 1,
+            self.position,
+            min(turn.cut, turn.taken),
+            max_tokens,
+            stop_ids,
+            transcript,
+        )
+        self.recorder = StatsRecorder()
+        self._last = self._planned = self._sent = None
+        if self.drafter is not None:
+            self.drafter.revive()
+            self._gate_before = self.drafter.gate_events
+
+    def rewind(self, length: int) -> None:
+        """Cut the stream back to ``length`` tokens, to go on differently from there.
+
+        The random stream stays where it is. A generation under way is given up; its statistics
+        stay until the next one.
+
+        Raises:
+            InvalidArgumentError: the stream is not that long.
+        """
+        turn = self._turn
+        check_int("length", length, 0, turn.taken)
+        self._record_last()
+        if length < turn.taken:
+            cut = min(turn.cut, length)
+            self._turn = _Turn(turn.tokens[:length], length, length, length, self.position, cut)
+            self._planned = self._sent = None
+        self._level()
+
+    # --- a step ----------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """Make all followers level, and say what the next forward should compute."""
+        self._level()
+        turn = self._turn
+        wanted = len(turn.tokens) - (not self._wants_token(turn))
+        if self._known == wanted:  # a row comes from feeding its token
+            self._known = wanted - 1
+            self._drop_rejected()
+        missing = wanted - self._known
+        draft = None
+        if missing == 1 and self._known >= turn.prefill:
+            draft = self._draft(turn)
+        self._planned = Plan(missing, draft)
+        return self._planned
+
+    def next_segment(self, rows: int) -> Segment:
+        """Return the planned segment, cut to ``rows`` tokens.
+
+        Args:
+            rows: the most tokens; what does not fit of a prompt comes with the next segment, what
+                does not fit of a draft is dropped.
+        """
+        missing, draft = self._planned or self.plan()
+        turn, base = self._turn, self._known
+        tokens = turn.tokens[base : base + min(missing, rows)]
+        if draft is not None:
+            draft = draft.first(rows - 1) if rows > 1 else None
+        n_logits = int(len(tokens) == missing and self._wants_token(turn))
+        if draft is not None:
+            tokens += draft.tokens
+            n_logits = len(tokens)
+        self._sent = _Sent(base, tokens, draft, n_logits)
+        return Segment(self.cache, tokens, n_logits)
+
+    def accept(self, rows: Logits, *, seconds: float = 0.0, beside: int = 0) -> Step:
+        """Commit what the rows of the last segment say; :meth:`take` delivers it.
+
+        Args:
+            rows: float32 ``(n_logits, n_vocab)``.
+            seconds: what the forward took, for the statistics.
+            beside: rows of other sequences in the same forward, for the cost gate.
+
+        Returns:
+            The step; it has no tokens when a prompt is not finished.
+
+        Raises:
+            MaglioError: the rows are not those of the last segment.
+            InvalidLogitsError: the first row cannot be sampled; nothing is committed.
+        """
+        sent, self._sent, self._planned = self._sent, None, None
+        if sent is None or len(rows) != sent.n_logits:
+            raise MaglioError("these rows are not those of the last segment of the sequence")
+        turn = self._turn
+        begin = len(turn.tokens)
+        is_prefill = sent.base < turn.prefill
+        self._count(sent, seconds, is_prefill=is_prefill)
+        if sent.n_logits == 0:
+            self._known = sent.base + len(sent.tokens)
+            return Step(())
+        accepted, judged = self._walk(turn, sent, rows)
+        fed = sent.tokens[-sent.n_logits :]
+        step = Step(
+            turn.tokens[begin:],
+            fed,
+            None if sent.draft is None else sent.draft.first(judged),
+            accepted,
+            None if self.drafter is None else self.drafter.best(rows),
+        )
+        n_draft = 0 if sent.draft is None else len(sent.draft.tokens)
+        computed = sent.base + len(sent.tokens) - n_draft + accepted
+        self._known = min(computed, len(turn.tokens) - 1)  # the last one is fed next
+        self._last = (begin, step)
+        if self.drafter is not None:
+            self.drafter.hear(step)
+            if turn.end is None and not is_prefill:  # an end cuts a draft short
+                self.drafter.judge(rows=len(fed), committed=len(step.tokens), beside=beside)
+        self._drop_rejected()
+        return step
+
+    def take(self) -> Iterator[Token]:
+        """Deliver committed tokens. A token stands once it is taken."""
+        turn = self._turn
+        while turn.taken < len(turn.tokens) and self._turn is turn:
+            index = turn.taken
+            token = Token(turn.tokens[index], self._label(index))
+            turn.taken = index + 1
+            yield token
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _wants_token(self, turn: _Turn) -> bool:
+        """Whether one more token is to be generated."""
+        generated = len(turn.tokens) - turn.start
+        return generated < (turn.max_tokens or 0) and len(turn.tokens) <= self._n_ctx
+
+    def _draft(self, turn: _Turn) -> Draft | None:
+        if self.drafter is None:
+            return None
+        settled = len(turn.tokens)
+        if turn.transcript is not None:
+            settled = turn.start + turn.transcript.settled
+        view = StreamView(turn.tokens)
+        if not self.drafter.tell(view, settled):
+            return None
+        wanted = (turn.max_tokens or 0) - (len(turn.tokens) - turn.start)
+        room = self._n_ctx - self._known
+        return self.drafter.propose(view, min(wanted, room) - 1)
+
+    def _walk(self, turn: _Turn, sent: _Sent, rows: Logits) -> tuple[int, int]:
+        """Commit a token per row as long as it is the one that the next row was computed for.
+
+        Returns:
+            How many draft tokens were accepted, and how many were judged.
+        """
+        draft = () if sent.draft is None else sent.draft.tokens
+        for index in range(len(rows)):
+            position = turn.drawn + len(turn.tokens) - turn.start
+            try:
+                token = self.picker.pick(rows[index], position)
+            except InvalidLogitsError:
+                if index == 0:
+                    raise
+                return index, index  # the next step meets the same row first, and says so
+            turn.tokens.append(token)
+            self.picker.extend((token,))
+            self._judge_end(turn, token)
+            if index == len(draft) or token != draft[index]:
+                return index, len(draft)
+            if turn.end is not None:
+                return index + 1, index + 1
+        raise AssertionError("a verify step has a row more than draft tokens")
+
+    def _judge_end(self, turn: _Turn, token: int) -> None:
+        """End the generation if this token does."""
+        stopped = turn.transcript is not None and turn.transcript.push(token)
+        if stopped or token in turn.stops:
+            turn.end = len(turn.tokens), "stop"
+        elif not self._wants_token(turn):
+            turn.end = len(turn.tokens), "length"
+
+    def _count(self, sent: _Sent, seconds: float, *, is_prefill: bool) -> None:
+        self._record_last()
+        if is_prefill:
+            self.recorder.prefill_s += seconds
+            self.recorder.prompt_tokens += len(sent.tokens)
+        else:
+            self.recorder.forward_s += seconds
+
+    def _taken_of_last(self) -> Step:
+        """The step under delivery, as far as its tokens were taken."""
+        if self._last is None:
+            return Step(())
+        begin, step = self._last
+        return step.first(max(0, min(len(step.tokens), self._turn.taken - begin)))
+
+    def _record_last(self) -> None:
+        step, self._last = self._taken_of_last(), None
+        self.recorder.record(step)
+
+    def _label(self, index: int) -> str:
+        if self._last is None:
+            return "model"
+        begin, step = self._last
+        is_accepted = step.draft is not None and index - begin < step.accepted
+        return step.draft.source if step.draft is not None and is_accepted else "model"
+
+    def _drop_rejected(self) -> None:
+        """Leave in the cache only what is known to hold tokens of the list."""
+        if self.cache.length > self._known:
+            self._known = self.cache.truncate(self._known)
+
+    def _level(self) -> None:
+        """Make every follower hold the list and nothing else. Twice does no harm."""
+        self._planned = self._sent = None
+        turn = self._turn
+        tokens = turn.tokens
+        if turn.taken < len(tokens):
+            turn.cut = min(turn.cut, turn.taken)
+            turn.end = None
+            del tokens[turn.taken :]
+            self._record_last()
+        cut = min(turn.cut, len(tokens))
+        self._known = min(self._known, cut, self.cache.length)
+        self._drop_rejected()
+        self.picker.truncate(min(self.picker.length, cut))
+        self.picker.extend(tokens[self.picker.length :])
+        if turn.transcript is not None:
+            turn.transcript.truncate(min(turn.transcript.length, max(0, cut - turn.start)))
+            for token in tokens[turn.start + turn.transcript.length :]:
+                turn.transcript.push(token)
+        if self.drafter is not None:
+            if self.drafter.length > cut:
+                self.drafter.rewind(tokens[:cut])
+            if self.drafter.length < len(tokens):
+                self.drafter.hear(Step(tokens[self.drafter.length :]))
+        turn.cut = _NOWHERE

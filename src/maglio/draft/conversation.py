@@ -1,0 +1,56 @@
+"""The stream itself as an index: drafts copied from what was said before in it."""
+
+from __future__ import annotations
+
+from maglio._core import SuffixAutomaton
+from maglio.checks import check_int
+from maglio.draft.member import Ids
+
+DEFAULT_TOKEN_CAP = 1 << 22
+"""Tokens of a stream kept in reach: about 240 MB of index when full."""
+
+
+class ConversationMember:
+    """Continues the latest earlier occurrence of the stream's longest suffix.
+
+    If memory runs out, it forgets everything and drafts nothing from then on: an index is not a
+    reason to stop a generation.
+
+    Args:
+        token_cap: tokens to index; a full index restarts from its last quarter.
+
+    Raises:
+        InvalidArgumentError: ``token_cap`` is out of range.
+    """
+
+    name = "conversation"
+
+    def __init__(self, *, token_cap: int = DEFAULT_TOKEN_CAP) -> None:
+        check_int("token_cap", token_cap, 4, 1 << 30)
+        self._token_cap = token_cap
+        self._index = SuffixAutomaton(token_cap=token_cap)
+
+    @property
+    def match_length(self) -> int:
+        """Tokens in the longest suffix of the stream that also occurs earlier."""
+        return self._index.match_length
+
+    def draft(self, limit: int) -> list[int]:
+        """See :class:`~maglio.draft.member.Member`."""
+        return self._index.draft(limit)
+
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """See :class:`~maglio.draft.member.Member`."""
+        return self._index.weighed_draft(limit)
+
+    def follow(self, tokens: Ids) -> None:
+        """See :class:`~maglio.draft.member.Member`."""
+        try:
+            self._index.extend(tokens)
+        except MemoryError:
+            return  # the index has poisoned itself: it answers 0 from now on
+
+    def rewind(self, stream: Ids) -> None:
+        """See :class:`~maglio.draft.member.Member`."""
+        self._index = SuffixAutomaton(token_cap=self._token_cap)
+        self.follow(stream)

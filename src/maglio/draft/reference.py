@@ -1,0 +1,65 @@
+"""Documents as indexes: drafts copied from text that the stream may quote."""
+
+from __future__ import annotations
+
+from maglio._core import FrozenAutomaton
+from maglio.draft.member import Ids
+from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.tokens import Tokens, token_array
+
+
+class ReferenceMember:
+    """A place in a frozen index, which any number of streams can share.
+
+    Args:
+        name: as reported to users.
+        document: the index.
+    """
+
+    def __init__(self, name: str, document: FrozenAutomaton) -> None:
+        self.name = name
+        self._document = document
+        self._cursor = document.cursor()
+
+    @property
+    def match_length(self) -> int:
+        """Tokens in the longest suffix of the stream that occurs in the document."""
+        return self._cursor.match_length
+
+    def draft(self, limit: int) -> list[int]:
+        """See :class:`~maglio.draft.member.Member`."""
+        return self._cursor.draft(limit)
+
+    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+        """See :class:`~maglio.draft.member.Member`."""
+        return self._cursor.weighed_draft(limit)
+
+    def follow(self, tokens: Ids) -> None:
+        """See :class:`~maglio.draft.member.Member`."""
+        self._cursor.advance_many(tokens)
+
+    def rewind(self, stream: Ids) -> None:
+        """See :class:`~maglio.draft.member.Member`."""
+        self._cursor = self._document.cursor()
+        self.follow(stream)
+
+
+def frozen(tokens: Tokens) -> FrozenAutomaton:
+    """Index a document.
+
+    Args:
+        tokens: ids of the tokenizer of the model whose output may quote it.
+
+    Raises:
+        InvalidArgumentError: an id is not valid, or the document is too long.
+        OutOfMemoryError: there is no memory to index it.
+    """
+    try:
+        return FrozenAutomaton(token_array(tokens, name="reference"))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"no memory to index a reference of {len(tokens)} tokens (about 150 bytes each while "
+            "it is built); use a shorter one"
+        ) from error

@@ -1,0 +1,139 @@
+"""A model small enough to reason about: logits are a hash of the tokens before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from maglio.decode import Picker
+from maglio.engine.base import Segment
+from maglio.errors import ContextFullError, InvalidArgumentError
+
+_MIX = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+
+
+class ToyCache:
+    """The tokens of one sequence."""
+
+    floor = 0
+
+    def __init__(self, engine: ToyEngine, tokens: Sequence[int] = ()) -> None:
+        self.tokens = list(tokens)
+        self._engine = engine
+
+    @property
+    def length(self) -> int:
+        return len(self.tokens)
+
+    def truncate(self, length: int) -> int:
+        if not 0 <= length <= self.length:
+            raise InvalidArgumentError(f"length is {length}, must be 0 to {self.length}")
+        kept = length if self._engine.can_rewind or length == self.length else 0
+        del self.tokens[kept:]
+        return kept
+
+    def fork(self, length: int) -> ToyCache:
+        if not 0 <= length <= self.length:
+            raise InvalidArgumentError(f"length is {length}, must be 0 to {self.length}")
+        return ToyCache(self._engine, self.tokens[:length])
+
+
+class ToyEngine:
+    """An engine that keeps the row law by construction and records what it was asked for.
+
+    Args:
+        n_vocab: number of token ids.
+        n_ctx: positions a cache can hold.
+        order: how many of the last tokens a row depends on; few make a repetitive stream.
+        spread: how far logits lie apart.
+        can_rewind: whether truncate can go back less than all the way.
+        before_call: called with the index of each forward, may raise.
+        after_call: called with it when everything is appended, may not raise.
+    """
+
+    name = "toy"
+    exactness = "bitwise"
+    max_rows = 128
+
+    def __init__(
+        self,
+        n_vocab: int = 60,
+        *,
+        n_ctx: int = 512,
+        order: int = 512,
+        spread: float = 6.0,
+        can_rewind: bool = True,
+        before_call: Callable[[int], None] = lambda _: None,
+        after_call: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self.n_vocab = n_vocab
+        self.n_ctx = n_ctx
+        self.can_rewind = can_rewind
+        self.calls: list[list[Segment]] = []
+        self._order = order
+        self._spread = spread
+        self._before_call = before_call
+        self._after_call = after_call
+
+    @property
+    def forwards(self) -> list[tuple[int, ...]]:
+        """What plain and verify steps were fed, stream by stream."""
+        segments = [segment for batch in self.calls for segment in batch]
+        return [tuple(s.tokens) for s in segments if s.n_logits == len(s.tokens)]
+
+    def new_cache(self) -> ToyCache:
+        return ToyCache(self)
+
+    def row(self, prefix: Sequence[int]) -> np.ndarray:
+        state = 0
+        for token in prefix[-self._order :]:
+            state = ((state ^ (token + 1)) * _MIX) & _MASK
+            state ^= state >> 29
+        x = np.arange(1, self.n_vocab + 1, dtype=np.uint64) * np.uint64(_MIX) + np.uint64(state)
+        for shift in (30, 27, 31):
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(0xBF58476D1CE4E5B9)
+        return (self._spread * (x >> np.uint64(40)) / 2**24).astype(np.float32)
+
+    def forward(self, batch: Sequence[Segment]) -> list[np.ndarray]:
+        call = len(self.calls)
+        self.calls.append([Segment(s.cache, tuple(s.tokens), s.n_logits) for s in batch])
+        self._check(batch)
+        self._before_call(call)
+        rows = [self._append(*segment) for segment in batch]
+        self._after_call(call)
+        return rows
+
+    def _check(self, batch: Sequence[Segment]) -> None:
+        caches = {id(segment.cache) for segment in batch}
+        n = sum(len(segment.tokens) for segment in batch)
+        if not batch or len(caches) < len(batch) or n > self.max_rows:
+            raise InvalidArgumentError(f"a batch of {len(batch)} segments with {n} rows")
+        for cache, tokens, n_logits in batch:
+            if not isinstance(cache, ToyCache) or cache._engine is not self:
+                raise InvalidArgumentError("a cache of another engine")
+            if not 0 <= n_logits <= len(tokens) or len(tokens) == 0:
+                raise InvalidArgumentError(f"{n_logits} rows of {len(tokens)} tokens")
+            if not all(0 <= int(token) < self.n_vocab for token in tokens):
+                raise InvalidArgumentError(f"an id of {tokens} is not in the vocabulary")
+            if cache.length + len(tokens) > self.n_ctx:
+                raise ContextFullError(f"{len(tokens)} tokens after {cache.length}")
+
+    def _append(self, cache: ToyCache, tokens: Sequence[int], n_logits: int) -> np.ndarray:
+        whole = cache.tokens + [int(token) for token in tokens]
+        first = len(whole) - n_logits
+        rows = [self.row(whole[: first + 1 + i]) for i in range(n_logits)]
+        cache.tokens[:] = whole
+        return np.stack(rows) if rows else np.empty((0, self.n_vocab), np.float32)
+
+
+def decode_plainly(
+    engine: ToyEngine, picker: Picker, prompt: Sequence[int], max_tokens: int
+) -> list[int]:
+    """The definition that all decoding has to agree with: one row, one pick, one token."""
+    stream = list(prompt)
+    while len(stream) - len(prompt) < max_tokens and len(stream) <= engine.n_ctx:
+        picker.extend(stream[picker.length :])
+        stream.append(picker.pick(engine.row(stream), len(stream) - len(prompt)))
+    return stream[len(prompt) :]
