@@ -80,7 +80,11 @@ class Model:
     """
 
     def __init__(
-        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+        self,
+        engine: NativeEngine,
+        tokenizer: Tokenizer,
+        *,
+        chat_template: str | Mapping[str, str] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
@@ -103,7 +107,7 @@ class Model:
         """How conversations are written for this model; ChatML if its file does not say.
 
         Raises:
-            ChatTemplateError: the template in the model file is not valid.
+            ChatTemplateError: the template in the model file is too long.
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
@@ -314,7 +318,7 @@ class Model:
 
         Raises:
             InvalidArgumentError: an argument can never work.
-            ChatTemplateError: the model's chat template is not valid.
+            ChatTemplateError: the model's chat template is too long.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
         return Conversation(

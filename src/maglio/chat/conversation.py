@@ -222,8 +222,7 @@ class Conversation:
         def finish(answer: Answer) -> None:
             self._end_turn(text, prompt, answer)
 
-        said = self._model.chat_template.unmark(prompt.text[-64:])
-        thinking = said.rstrip().endswith("<think>")
+        thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
         self._open = Answer(stream, finish, begins_thinking=thinking)
         return self._open
 
