@@ -51,9 +51,6 @@ def prompts_of(model: maglio.Model) -> list[list[int]]:
     "speculation", [False, True, QUIET, RECORD], ids=["off", "on", "quiet", "record"]
 )
 def test_every_generation_is_what_it_is_alone(model, sampling, speculation):
-    how = (
-        maglio.Speculation(source="record", gate=False) if speculation == "record" else speculation
-    )
     prompts = prompts_of(model)
     alone = [
         model.generate(prompt, max_tokens=24, sampling=sampling, speculation=False)

@@ -1,4 +1,4 @@
-"""Loading a model and generating with it: the library's front door."""
+"""A loaded model, and what can be done with it: the library's front door."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import numpy as np
 
 from maglio.batch import Batch, Job, SharedBeginning
 from maglio.chat import Conversation, OnFull
-from maglio.checks import check_choice, check_int
+from maglio.checks import check_int
 from maglio.decode import Picker, SamplingParams, Scheduler
 from maglio.decode import Sequence as TokenSequence
-from maglio.default_model import default_model_path
 from maglio.draft.cascade import Cascade
 from maglio.draft.past import History
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.native import NativeEngine
+from maglio.engine.base import Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Ending, Generation, Reading, Stream
-from maglio.gguf import ModelFile
 from maglio.history_file import HistoryFile
-from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafting, DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
@@ -35,68 +32,47 @@ Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
 
 
-def load(
-    path: str | Path | None = None,
-    *,
-    engine: str = "auto",
-    n_ctx: int = 4096,
-    threads: int | None = None,
-    kv_cache: str = "f16",
-) -> Model:
-    """Load a GGUF model.
-
-    Args:
-        path: the file; the installed default model when ``None``.
-        engine: ``native``, or ``auto``, which is the native engine too.
-        n_ctx: context length of a session in tokens; at most what the model was trained for.
-        threads: number of threads; the machine's physical cores when ``None``.
-        kv_cache: precision of the KV cache: ``f16``.
-
-    Raises:
-        ModelFileError: the file is missing, damaged, or of an unsupported kind.
-        InvalidArgumentError: an argument is out of range.
-        OutOfMemoryError: the model does not fit in memory.
-    """
-    check_choice("engine", engine, ("auto", "native"))
-    check_choice("kv_cache", kv_cache, ("f16",))
-    file = ModelFile(default_model_path() if path is None else path)
-    tokenizer = read_tokenizer(file)
-    native = NativeEngine(file, n_ctx=n_ctx, threads=threads)
-    if tokenizer.n_vocab not in (0, native.n_vocab):
-        raise file.error(
-            f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
-            f"{native.n_vocab}; the file contradicts itself"
-        )
-    return Model(native, tokenizer, chat_template=read_chat_template(file))
-
-
 class Model:
     """A loaded model: an engine and the tokenizer that belongs to it. Made by :func:`load`.
 
     Attributes:
         engine: computes logits.
         tokenizer: text to token ids and back.
+        path: the file that it was read from, if it was read from one.
         drafting: sets up drafting for its streams.
     """
 
     def __init__(
         self,
-        engine: NativeEngine,
+        engine: Engine,
         tokenizer: Tokenizer,
         *,
         chat_template: str | Mapping[str, str] | None = None,
+        path: Path | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self.path = path
         self.drafting = DraftingSetup(
             engine.n_vocab, lambda: self.cost, can_rewind=engine.can_rewind
         )
         self._chat_template = chat_template
+        self._file_size = 0 if path is None else path.stat().st_size  # the file may go away
+
+    @property
+    def name(self) -> str:
+        """The name of its file; that of the engine for a model without one."""
+        return self.engine.name if self.path is None else self.path.name
+
+    @property
+    def profile_key(self) -> ProfileKey | None:
+        """What a measured profile of its costs is kept under; ``None`` if its file is gone."""
+        return None if self.path is None else ProfileKey.of(self.engine, self.path)
 
     @cached_property
     def cost(self) -> CostModel:
         """What a forward costs: this machine's profile of the model, or a built-in table."""
-        key = ProfileKey.of(self.engine)
+        key = self.profile_key
         measured = None if key is None else ProfileStore().load(key)
         if measured is not None:
             return measured.curve()
@@ -346,8 +322,9 @@ class Model:
         ``History(store=model.history_file)`` is a history that does; see
         :attr:`Speculation.history`.
         """
-        path = self.engine.path
-        key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
+        if self.path is None:
+            raise InvalidArgumentError("a model without a file has no history on disk")
+        key = f"{self.tokenizer.fingerprint} {self.path.name} {self._file_size}"
         return HistoryFile(key, self.engine.n_vocab, separator=self.tokenizer.eos_id)
 
     def _start(

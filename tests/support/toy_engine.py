@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -125,7 +126,7 @@ class ToyEngine:
                 raise InvalidArgumentError(f"an id of {tokens} is not in the vocabulary")
             if cache.length + len(tokens) > self.n_ctx:
                 raise ContextFullError(f"{len(tokens)} tokens after {cache.length}")
-        held = sum(cache.length for cache in self.caches)
+        held = sum(map(len, map(attrgetter("tokens"), self.caches)))
         if held + n > self.capacity:
             raise OutOfMemoryError(f"{held} positions and {n} more, of {self.capacity}")
 

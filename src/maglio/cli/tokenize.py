@@ -16,7 +16,7 @@ from maglio.cli.options import ModelOption, TemplateVariablesOption, template_va
 from maglio.default_model import default_model_path
 from maglio.errors import InvalidArgumentError
 from maglio.gguf import ModelFile
-from maglio.model_text import read_chat_template, read_tokenizer
+from maglio.native_model import read_chat_template, read_tokenizer
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.template import Message
 

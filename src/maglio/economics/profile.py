@@ -45,11 +45,8 @@ class ProfileKey:
     isa: str
 
     @classmethod
-    def of(cls, engine: Engine) -> ProfileKey | None:
-        """The key of a loaded engine; ``None`` for one that has no model file to tell by."""
-        path = getattr(engine, "path", None)
-        if path is None:
-            return None
+    def of(cls, engine: Engine, path: Path) -> ProfileKey | None:
+        """The key of an engine that runs the model at ``path``; ``None`` if that cannot be read."""
         try:
             model = fingerprint(path)
         except OSError:

@@ -9,7 +9,7 @@ from maglio.cli.app import app
 from maglio.default_model import default_model_path
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
-from maglio.model_text import read_chat_template, read_tokenizer
+from maglio.native_model import read_chat_template, read_tokenizer
 from support.gguf_bytes import RawGguf
 
 

@@ -1,15 +1,36 @@
-"""What a model file says about text: its tokenizer and its chat template.
+"""A GGUF file opened for the native engine: its weights, its tokenizer, its chat templates.
 
-Boundary: joins the reader of model files and :mod:`maglio.text`, which know nothing of each other.
+Boundary: joins the engine, the reader of model files and :mod:`maglio.text`, which know nothing of
+each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from maglio.checks import check_choice
+from maglio.engine.native import NativeEngine
+from maglio.engine.registry import Opened
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
 from maglio.text import Tokenizer, from_metadata
+
+
+def open_native(
+    path: Path, /, *, n_ctx: int = 4096, threads: int | None = None, kv_cache: str = "f16"
+) -> Opened:
+    """Open a GGUF file; see :func:`maglio.load` for the options."""
+    check_choice("kv_cache", kv_cache, ("f16",))
+    file = ModelFile(path)
+    tokenizer = read_tokenizer(file)
+    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads)
+    if tokenizer.n_vocab not in (0, engine.n_vocab):
+        raise file.error(
+            f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
+            f"{engine.n_vocab}; the file contradicts itself"
+        )
+    return Opened(engine, tokenizer, read_chat_template(file), file.path)
 
 
 def read_tokenizer(file: ModelFile) -> Tokenizer:
