@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from maglio.batch import Batch, Job, SharedBeginning
 from maglio.chat import Conversation, OnFull
-from maglio.checks import check_choice
-from maglio.decode import Picker, SamplingParams
+from maglio.checks import check_choice, check_int
+from maglio.decode import Picker, SamplingParams, Scheduler
 from maglio.decode import Sequence as TokenSequence
 from maglio.default_model import default_model_path
 from maglio.draft.cascade import Cascade
@@ -21,13 +22,13 @@ from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
-from maglio.errors import InvalidArgumentError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Ending, Generation, Reading, Stream
 from maglio.gguf import ModelFile
 from maglio.history_file import HistoryFile
 from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.references import Reference, each, index_reference
-from maglio.speculation import DraftingSetup, Speculation
+from maglio.speculation import Drafting, DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
 
 Prompt = str | Sequence[int]
@@ -79,7 +80,11 @@ class Model:
     """
 
     def __init__(
-        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+        self,
+        engine: NativeEngine,
+        tokenizer: Tokenizer,
+        *,
+        chat_template: str | Mapping[str, str] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
@@ -102,7 +107,7 @@ class Model:
         """How conversations are written for this model; ChatML if its file does not say.
 
         Raises:
-            ChatTemplateError: the template in the model file is not valid.
+            ChatTemplateError: the template in the model file is too long.
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
@@ -144,20 +149,11 @@ class Model:
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
-        sampling = sampling or SamplingParams()
-        picker = Picker(sampling, self.engine.n_vocab)
-        drafter, cost, history = self.drafting.start(speculation, sampling)
-        if drafter is not None:
-            self._add_references(drafter.source, references)
-        sequence = TokenSequence(self.engine.new_cache(), picker, drafter, n_ctx=self.engine.n_ctx)
         ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
-        reading = Reading(sequence, self.tokenizer, ids, ending)
-
-        def remember() -> None:
-            if history is not None:
-                history.add(sequence.tokens)
-
-        return Stream(self.engine, reading, cost, progress=on_prefill, on_end=remember)
+        sampling = sampling or SamplingParams()
+        drafting = self._start(speculation, sampling, references)
+        reading, remember = self._begin(ids, ending, sampling, drafting)
+        return Stream(self.engine, reading, drafting.cost, progress=on_prefill, on_end=remember)
 
     def generate(
         self,
@@ -180,6 +176,113 @@ class Model:
             stop=stop,
             stop_tokens=stop_tokens,
         ).result()
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = ...,
+        max_tokens: int = ...,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = ...,
+        speculation: bool | Speculation = ...,
+        references: Sequence[Reference] = ...,
+        stop: Sequence[str] = ...,
+        stop_tokens: Sequence[int] = ...,
+        as_completed: Literal[False] = ...,
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> list[Generation]: ...
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = ...,
+        max_tokens: int = ...,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = ...,
+        speculation: bool | Speculation = ...,
+        references: Sequence[Reference] = ...,
+        stop: Sequence[str] = ...,
+        stop_tokens: Sequence[int] = ...,
+        as_completed: Literal[True],
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> Iterator[tuple[int, Generation]]: ...
+
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = 8,
+        max_tokens: int = 128,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = None,
+        speculation: bool | Speculation = True,
+        references: Sequence[Reference] = (),
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+        as_completed: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Generation] | Iterator[tuple[int, Generation]]:
+        """Generate after many prompts at once: their rows share forwards.
+
+        Each result is, to the bit, the one that :meth:`generate` gives for its prompt alone. What
+        all prompts begin with is computed once.
+
+        Args:
+            prompts: texts or token ids.
+            max_parallel: most generations at a time. Each needs memory for its own tokens.
+            max_tokens: most tokens to generate for each.
+            sampling: how tokens are chosen; or one for each prompt. Greedily when ``None``.
+            speculation: whether, or how, to draft. A source of your own must be given as a
+                function that makes one, since every generation needs its own.
+            references: documents to draft from, as for :meth:`stream`.
+            stop: a generation ends before the first of these texts.
+            stop_tokens: ids that end a generation, besides the model's own.
+            as_completed: return an iterator of (number of the prompt, generation) that yields each
+                as it ends, instead of a list in the order of the prompts.
+            progress: called with (prompts done, prompts in all) after each.
+
+        Returns:
+            The generations. One that failed has its :attr:`Generation.error`; it does not end the
+            others.
+
+        Raises:
+            InvalidArgumentError: an argument can never work. A prompt that cannot work is an error
+                of its own generation.
+            OutOfMemoryError: a reference is too large to index.
+        """
+        given = list(prompts)
+        check_int("max_parallel", max_parallel, 1, 1 << 16)
+        each_sampling = _each_sampling(sampling, len(given))
+        if isinstance(speculation, Speculation) and isinstance(speculation.source, DraftSource):
+            raise InvalidArgumentError(
+                "a draft source serves one stream; give a function that makes one as source of "
+                "the Speculation"
+            )
+        self.drafting.start(speculation, SamplingParams())  # raises for what can never work
+        ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
+        ending.check(self.tokenizer, self.engine.n_vocab)
+        indexed = [index_reference(r, self.tokenizer) for r in each(references)]
+        shared = SharedBeginning(self.engine, [self._try_encode(prompt) for prompt in given])
+
+        def job(number: int) -> Job:
+            def begin() -> tuple[Reading, Callable[[], None]]:
+                ids = self._encode(given[number])
+                drafting = self._start(speculation, each_sampling[number], indexed)
+                return self._begin(ids, ending, each_sampling[number], drafting, shared)
+
+            return begin
+
+        batch = Batch(
+            Scheduler(self.engine, self.drafting.cost),
+            [job(number) for number in range(len(given))],
+            max_parallel=min(max_parallel, self.engine.max_rows),
+            progress=progress,
+        )
+        if as_completed:
+            return batch.run()
+        done = dict(batch.run())
+        return [done[number] for number in range(len(given))]
 
     def chat(
         self,
@@ -215,7 +318,7 @@ class Model:
 
         Raises:
             InvalidArgumentError: an argument can never work.
-            ChatTemplateError: the model's chat template is not valid.
+            ChatTemplateError: the model's chat template is too long.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
         return Conversation(
@@ -247,6 +350,41 @@ class Model:
         key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
         return HistoryFile(key, self.engine.n_vocab, separator=self.tokenizer.eos_id)
 
+    def _start(
+        self,
+        speculation: bool | Speculation,
+        sampling: SamplingParams,
+        references: Sequence[Reference],
+    ) -> Drafting:
+        """Set up drafting for a new stream."""
+        drafting = self.drafting.start(speculation, sampling)
+        if drafting.drafter is not None:
+            self._add_references(drafting.drafter.source, references)
+        return drafting
+
+    def _begin(
+        self,
+        ids: Sequence[int],
+        ending: Ending,
+        sampling: SamplingParams,
+        drafting: Drafting,
+        shared: SharedBeginning | None = None,
+    ) -> tuple[Reading, Callable[[], None]]:
+        """Begin a generation; also returns what remembers it when it has ended."""
+        picker = Picker(sampling, self.engine.n_vocab)
+        cache = self.engine.new_cache() if shared is None else shared.cache(ids)
+        known = cache.length
+        sequence = TokenSequence(
+            cache, picker, drafting.drafter, n_ctx=self.engine.n_ctx, tokens=ids[:known]
+        )
+        reading = Reading(sequence, self.tokenizer, ids[known:], ending)
+
+        def remember() -> None:
+            if drafting.history is not None:
+                drafting.history.add(sequence.tokens)
+
+        return reading, remember
+
     def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
         documents = each(references)
         if len(documents) == 0:
@@ -259,6 +397,13 @@ class Model:
         for document in documents:
             source.add_reference(index_reference(document, self.tokenizer))
 
+    def _try_encode(self, prompt: Prompt) -> Sequence[int]:
+        """The ids of a prompt; none if it has none, which is told when its turn comes."""
+        try:
+            return self._encode(prompt)
+        except MaglioError:
+            return ()
+
     def _encode(self, prompt: Prompt) -> Sequence[int]:
         if not isinstance(prompt, (str, Sequence, np.ndarray)) or isinstance(prompt, bytes):
             raise InvalidArgumentError(f"the prompt is {prompt!r:.80}, must be text or token ids")
@@ -268,6 +413,19 @@ class Model:
                 "the prompt is empty; give at least one token for the model to continue"
             )
         return ids
+
+
+def _each_sampling(
+    sampling: SamplingParams | Sequence[SamplingParams] | None, n: int
+) -> Sequence[SamplingParams]:
+    if sampling is None or isinstance(sampling, SamplingParams):
+        return [sampling or SamplingParams()] * n
+    if not isinstance(sampling, Sequence) or len(sampling) != n:
+        raise InvalidArgumentError(
+            f"sampling is {sampling!r:.80}, must be SamplingParams or one for each of the {n} "
+            "prompts"
+        )
+    return sampling
 
 
 def _texts(stop: Sequence[str]) -> Sequence[str]:

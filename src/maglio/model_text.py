@@ -5,6 +5,8 @@ Boundary: joins the reader of model files and :mod:`maglio.text`, which know not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
 from maglio.text import Tokenizer, from_metadata
@@ -22,7 +24,16 @@ def read_tokenizer(file: ModelFile) -> Tokenizer:
         raise file.error(str(error)) from error
 
 
-def read_chat_template(file: ModelFile) -> str | None:
-    """The source of the chat template in a model file, if it has one."""
-    source = file.metadata.get("tokenizer.chat_template")
-    return source if isinstance(source, str) else None
+def read_chat_template(file: ModelFile) -> Mapping[str, str]:
+    """The sources of the chat templates in a model file, by name; empty if it has none.
+
+    ``default`` is the one that is not named, ``tool_use`` the one to use where there are tools.
+    """
+    key = "tokenizer.chat_template"
+    default = file.metadata.get(key)
+    sources = {"default": default} if isinstance(default, str) else {}
+    return sources | {
+        name.removeprefix(f"{key}."): source
+        for name, source in file.metadata.items()
+        if name.startswith(f"{key}.") and isinstance(source, str)
+    }

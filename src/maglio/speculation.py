@@ -63,6 +63,8 @@ class Speculation:
         check_int("max_draft", self.max_draft, 1, MAX_TOKEN_ID)
         if not isinstance(self.gate, (bool, GateOptions)):
             raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
+        if self.cost is not None and not callable(getattr(self.cost, "cost", None)):
+            raise InvalidArgumentError(f"cost is {self.cost!r:.80}, must be a CostModel or None")
         if not isinstance(self.history, (bool, str, History)):
             raise InvalidArgumentError(
                 f"history is {self.history!r:.80}, must be True, False, a name or a History"

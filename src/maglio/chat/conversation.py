@@ -161,8 +161,8 @@ class Conversation:
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        position = self.position if params.seed == self.sampling.seed else 0
-        self._go_on(params, self._speculation, position)
+        same_numbers = getattr(params, "seed", None) == self.sampling.seed
+        self._go_on(params, self._speculation, self.position if same_numbers else 0)
 
     @property
     def on_full(self) -> OnFull:
@@ -222,8 +222,7 @@ class Conversation:
         def finish(answer: Answer) -> None:
             self._end_turn(text, prompt, answer)
 
-        said = self._model.chat_template.unmark(prompt.text[-64:])
-        thinking = said.rstrip().endswith("<think>")
+        thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
         self._open = Answer(stream, finish, begins_thinking=thinking)
         return self._open
 

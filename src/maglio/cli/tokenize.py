@@ -59,7 +59,7 @@ def tokenize(
         template = ChatTemplate(read_chat_template(model_file), tokenizer)
         rendered = template.render(_messages(data), variables=template_variables(variables))
         ids = template.encode(rendered)
-        text = template.unmark(rendered)
+        text = rendered.text
         print(text, file=sys.stderr)
         sys.stdout.writelines(f"{i}\t{_shown(tokenizer, i)}\n" for i in ids)
         data, parse_special = text.encode("utf-8", "surrogateescape"), True

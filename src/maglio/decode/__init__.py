@@ -4,6 +4,7 @@ from maglio.decode.drafter import Drafter
 from maglio.decode.params import SamplingParams
 from maglio.decode.picker import Picker
 from maglio.decode.run import run
+from maglio.decode.scheduler import Scheduler
 from maglio.decode.sequence import FinishReason, Sequence
 from maglio.decode.stats import GenerationStats, SourceCounts, total
 from maglio.decode.token import Token
@@ -14,6 +15,7 @@ __all__ = [
     "GenerationStats",
     "Picker",
     "SamplingParams",
+    "Scheduler",
     "Sequence",
     "SourceCounts",
     "Token",

@@ -75,6 +75,7 @@ class _Turn:
         tokens: prompts and generated tokens, in order.
         taken: how many of them stand; the rest was not delivered yet.
         start: where the generated tokens begin.
+        prefill: how many of the first tokens are fed without drafts: up to the end of a prompt.
         drawn: position in the random stream of the first of them.
         cut: what followers hold from here on is of an earlier list.
         max_tokens: most tokens to generate; ``None`` before the first generation.
@@ -86,6 +87,7 @@ class _Turn:
     tokens: list[int]
     taken: int
     start: int
+    prefill: int
     drawn: int
     cut: int = _NOWHERE
     max_tokens: int | None = None
@@ -155,7 +157,7 @@ class Sequence:
         self.picker = picker
         self.drafter = drafter
         self._n_ctx = n_ctx
-        self._turn = _Turn(stream, len(stream), len(stream), position)
+        self._turn = _Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
         self._planned: Plan | None = None
         self._sent: _Sent | None = None
@@ -205,11 +207,7 @@ class Sequence:
     @property
     def stats(self) -> GenerationStats:
         """Statistics of the last generation, up to what was taken."""
-        step = None
-        if self._last is not None:
-            begin, whole = self._last
-            step = whole.first(max(0, min(len(whole.tokens), self._turn.taken - begin)))
-        recorder = self.recorder.with_step(step)
+        recorder = self.recorder.with_step(self._taken_of_last())
         if self.drafter is None:
             return recorder.snapshot({}, None)
         recorder.gate = self.drafter.gate_events.since(self._gate_before)
@@ -257,6 +255,7 @@ class Sequence:
             [*turn.tokens[: turn.taken], *ids],
             total,
             total,
+            total if ids else total - 1,
             self.position,
             min(turn.cut, turn.taken),
             max_tokens,
@@ -280,11 +279,18 @@ class Sequence:
         """
         turn = self._turn
         check_int("length", length, 0, turn.taken)
+        self._record_last()
         if length < turn.taken:
             cut = min(turn.cut, length)
-            self._turn = _Turn(turn.tokens[:length], length, length, self.position, cut)
+            self._turn = _Turn(turn.tokens[:length], length, length, length, self.position, cut)
             self._planned = self._sent = None
         self._level()
+
+    def evict(self) -> None:
+        """Give the memory of the cache back; the next plan computes everything again."""
+        self._planned = self._sent = None
+        self._known = 0
+        self.cache.truncate(0)
 
     # --- a step ----------------------------------------------------------------------------------
 
@@ -292,10 +298,13 @@ class Sequence:
         """Make all followers level, and say what the next forward should compute."""
         self._level()
         turn = self._turn
-        missing = len(turn.tokens) - self._known - (not self._wants_token(turn))
+        wanted = len(turn.tokens) - (not self._wants_token(turn))
+        if self._known == wanted:  # a row comes from feeding its token
+            self._known = wanted - 1
+            self._drop_rejected()
+        missing = wanted - self._known
         draft = None
-        # The step that finishes a prompt has one row, whatever the prompt's length.
-        if missing == 1 and self._known >= turn.start:
+        if missing == 1 and self._known >= turn.prefill:
             draft = self._draft(turn)
         self._planned = Plan(missing, draft)
         return self._planned
@@ -339,7 +348,8 @@ class Sequence:
             raise MaglioError("these rows are not those of the last segment of the sequence")
         turn = self._turn
         begin = len(turn.tokens)
-        self._count(sent, seconds, is_prefill=sent.base < turn.start)
+        is_prefill = sent.base < turn.prefill
+        self._count(sent, seconds, is_prefill=is_prefill)
         if sent.n_logits == 0:
             self._known = sent.base + len(sent.tokens)
             return Step(())
@@ -358,7 +368,7 @@ class Sequence:
         self._last = (begin, step)
         if self.drafter is not None:
             self.drafter.hear(step)
-            if turn.end is None and begin > turn.start:  # an end cuts a draft short
+            if turn.end is None and not is_prefill:  # an end cuts a draft short
                 self.drafter.judge(rows=len(fed), committed=len(step.tokens), beside=beside)
         self._drop_rejected()
         return step
@@ -425,14 +435,23 @@ class Sequence:
             turn.end = len(turn.tokens), "length"
 
     def _count(self, sent: _Sent, seconds: float, *, is_prefill: bool) -> None:
-        if self._last is not None:
-            self.recorder.record(self._last[1])
-            self._last = None
+        self._record_last()
         if is_prefill:
             self.recorder.prefill_s += seconds
             self.recorder.prompt_tokens += len(sent.tokens)
         else:
             self.recorder.forward_s += seconds
+
+    def _taken_of_last(self) -> Step:
+        """The step under delivery, as far as its tokens were taken."""
+        if self._last is None:
+            return Step(())
+        begin, step = self._last
+        return step.first(max(0, min(len(step.tokens), self._turn.taken - begin)))
+
+    def _record_last(self) -> None:
+        step, self._last = self._taken_of_last(), None
+        self.recorder.record(step)
 
     def _label(self, index: int) -> str:
         if self._last is None:
@@ -455,11 +474,9 @@ class Sequence:
             turn.cut = min(turn.cut, turn.taken)
             turn.end = None
             del tokens[turn.taken :]
-            if self._last is not None:
-                begin, step = self._last
-                self._last = begin, step.first(max(0, turn.taken - begin))
+            self._record_last()
         cut = min(turn.cut, len(tokens))
-        self._known = max(0, min(self._known, cut, len(tokens) - 1, self.cache.length))
+        self._known = min(self._known, cut, self.cache.length)
         self._drop_rejected()
         self.picker.truncate(min(self.picker.length, cut))
         self.picker.extend(tokens[self.picker.length :])

@@ -46,6 +46,16 @@ class VocabularyTokenizer(ABC):
         return self._vocabulary.eos_id
 
     @property
+    def unk_id(self) -> int | None:
+        """The token for what the vocabulary cannot spell, if there is one."""
+        return self._vocabulary.unk_id
+
+    @property
+    def pad_id(self) -> int | None:
+        """The token that fills rows of unequal length in training, if there is one."""
+        return self._vocabulary.pad_id
+
+    @property
     def eog_ids(self) -> frozenset[int]:
         """Every token that ends a generation."""
         return self._vocabulary.eog_ids
