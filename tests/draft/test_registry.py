@@ -9,7 +9,6 @@ from maglio.draft.record import RecordOptions
 from maglio.draft.registry import SOURCES, Setting, calibrated, record
 from maglio.economics.cost import FLAT_COST
 from maglio.economics.gate import CALIBRATED_GATE, RECORD_GATE
-from maglio.errors import InvalidArgumentError
 from maglio.speculation import Speculation
 from support.cascades import prompt, proposed
 
@@ -59,9 +58,3 @@ def _after(make, step):
     source = make(SETTING)
     source.observe(step)
     return source
-
-
-@pytest.mark.parametrize("bad", ["best", "", None, 3, object()])
-def test_what_names_or_makes_no_source_is_refused(bad):
-    with pytest.raises(InvalidArgumentError, match="source is"):
-        Speculation(source=bad)
