@@ -46,10 +46,10 @@ def test_only_what_was_judged_is_counted():
 def test_a_step_that_is_delivered_in_part_counts_in_part():
     recorder = StatsRecorder()
     whole = Step([3, 4, 9], [2, *DRAFT.tokens], DRAFT, 2)
-    for kept, counts in ((1, SourceCounts(1, 1)), (2, SourceCounts(2, 2)), (3, SourceCounts(3, 2))):
+    for kept, counts in ((1, SourceCounts(1, 1)), (2, SourceCounts(2, 2)), (3, SourceCounts(6, 2))):
         stats = recorder.with_step(whole.first(kept)).snapshot({}, None)
         assert (stats.sources["conversation"], stats.committed) == (counts, kept)
-    assert recorder.with_step(None).snapshot({}, None).steps == 0
+    assert recorder.with_step(Step(())).snapshot({}, None).steps == 0
 
 
 def test_a_piece_of_a_prompt_is_no_step():

@@ -22,13 +22,18 @@ def test_a_draft_without_odds_stays_one():
     assert Draft([3, 4]).first(1) == Draft([3], "draft", ())
 
 
-@pytest.mark.parametrize(("kept", "accepted"), [(1, 1), (2, 2), (3, 2)])
-def test_a_step_of_which_a_part_stays_tells_of_that_part(kept, accepted):
-    step = Step((3, 4, 9), (2, 3, 4, 5), DRAFT, 2, TOP)
-    part = step.first(kept)
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_step_of_which_a_part_stays_tells_of_that_part(kept):
+    part = Step((3, 4, 9), (2, 3, 4, 5), DRAFT, 2, TOP).first(kept)
     assert (part.tokens, part.fed) == ((3, 4, 9)[:kept], (2, 3, 4, 5)[:kept])
-    assert (part.draft, part.accepted) == (DRAFT.first(kept), accepted)
+    assert (part.draft, part.accepted) == (DRAFT.first(kept), kept)
     assert part.top.tolist() == TOP[:kept].tolist()
+
+
+@pytest.mark.parametrize("kept", [3, 4, 99])
+def test_a_step_that_stays_whole_keeps_its_rejected_tokens_and_their_rows(kept):
+    step = Step((3, 4, 9), (2, 3, 4, 5), DRAFT, 2, TOP)
+    assert step.first(kept) is step
 
 
 def test_a_part_of_a_prompt_is_a_prompt():
