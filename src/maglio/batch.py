@@ -87,10 +87,10 @@ class Batch:
             del self._running[number]
             if error is None:
                 remember()
-                yield self._ended(number, reading.result())
             else:
                 reading.close()
-                yield self._ended(number, reading.result(error))
+            sequence.evict()
+            yield self._ended(number, reading.result(error))
 
     def _ended(self, number: int, generation: Generation) -> tuple[int, Generation]:
         self._done += 1

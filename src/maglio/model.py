@@ -335,8 +335,8 @@ class Model:
             template_variables=template_variables,
         )
 
-    def history(self, key: str = "") -> History:
-        """The history of streams with this key; the empty one is that of ``history=True``."""
+    def history(self, key: str | None = None) -> History:
+        """The history of streams with ``history=key``; without a key, that of ``history=True``."""
         return self.drafting.history(key)
 
     @property
@@ -420,7 +420,8 @@ def _each_sampling(
 ) -> Sequence[SamplingParams]:
     if sampling is None or isinstance(sampling, SamplingParams):
         return [sampling or SamplingParams()] * n
-    if not isinstance(sampling, Sequence) or len(sampling) != n:
+    listed = isinstance(sampling, Sequence) and len(sampling) == n
+    if not listed or not all(isinstance(each, SamplingParams) for each in sampling):
         raise InvalidArgumentError(
             f"sampling is {sampling!r:.80}, must be SamplingParams or one for each of the {n} "
             "prompts"

@@ -101,15 +101,15 @@ class DraftingSetup:
         self._n_vocab = n_vocab
         self._curve = curve
         self._can_rewind = can_rewind
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str | None, History] = {}
 
     @cached_property
     def cost(self) -> LiveCost:
         """What a forward costs, as all streams of the model have learnt it."""
         return LiveCost(self._curve())
 
-    def history(self, key: str = "") -> History:
-        """The history that streams with this key share; the empty key is that of ``True``."""
+    def history(self, key: str | None = None) -> History:
+        """The history that streams with this key share; ``None`` is that of ``True``."""
         return self._histories.setdefault(key, History())
 
     def start(self, speculation: bool | Speculation, sampling: SamplingParams) -> Drafting:
@@ -151,7 +151,7 @@ class DraftingSetup:
             return how.history
         if how.history is False:
             return None
-        return self.history("" if how.history is True else f"named {how.history}")
+        return self.history(None if how.history is True else how.history)
 
     def _source(self, how: Speculation, setting: Setting) -> DraftSource:
         if isinstance(how.source, DraftSource):

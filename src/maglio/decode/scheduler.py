@@ -218,9 +218,9 @@ class Scheduler:
     def _make_room(self, error: OutOfMemoryError) -> list[Progress]:
         """Let the youngest give its cache back; the last one left fails."""
         youngest = self._active.pop()
+        youngest.evict()
         if not self._active:
             return [Progress(youngest, None, error)]
-        youngest.evict()
         self._evicted.insert(0, youngest)
         self._room = len(self._active)
         return []

@@ -352,6 +352,8 @@ class Sequence:
         self._count(sent, seconds, is_prefill=is_prefill)
         if sent.n_logits == 0:
             self._known = sent.base + len(sent.tokens)
+            if not self._wants_token(turn) and self._known >= begin - 1:
+                turn.end = begin, "length"
             return Step(())
         accepted, judged = self._walk(turn, sent, rows)
         fed = sent.tokens[-sent.n_logits :]
