@@ -103,7 +103,7 @@ def main() -> None:
             task,
             max_tokens=given.max_tokens,
             rounds=given.rounds,
-            speculation=maglio.Speculation(),
+            speculation=maglio.Speculation(history=False),
         )
         for task in tasks
     ]
