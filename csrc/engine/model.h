@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/matrix.h"
+#include "engine/rope.h"
 #include "kernels/kernels.h"
 
 namespace maglio {
@@ -28,11 +29,6 @@ struct ModelSpec {
 
   // Says which dimension the kernels cannot do, or returns an empty string.
   std::string check() const;
-};
-
-// Rotation frequencies of a kind of layer: angle = position * inverse_frequency[i].
-struct RopeSpec {
-  std::vector<double> inverse_frequencies;  // [head_dim / 2]
 };
 
 struct Layer {

@@ -159,9 +159,6 @@ class GgufFile:
     def tensors(self) -> list[TensorInfo]:
         """The tensor directory, in file order."""
 
-def isa_names() -> list[str]:
-    """Instruction sets this machine can run, best first."""
-
 class GateActivation(enum.Enum):
     SILU = 0
 
@@ -282,26 +279,46 @@ class Model:
     def check(self) -> str:
         """What is wrong with the model, or an empty string."""
 
-class KvCache:
-    """One sequence's keys and values."""
-
-    def __init__(self, spec: ModelSpec, n_ctx: int) -> None: ...
-
-    @staticmethod
-    def bytes_needed(spec: ModelSpec, n_ctx: int) -> int: ...
+class Cache:
+    """One sequence inside an engine: a table of shared pages."""
 
     @property
-    def n_ctx(self) -> int: ...
+    def length(self) -> int:
+        """Positions held."""
 
     @property
-    def length(self) -> int: ...
+    def floor(self) -> int:
+        """The shortest length that truncate() reaches exactly."""
 
-    def truncate(self, length: int) -> None: ...
+    @property
+    def n_ctx(self) -> int:
+        """Most positions."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its pages, shared ones too."""
+
+    def truncate(self, length: int) -> int:
+        """Keep the first ``length`` positions, and return how many are kept."""
+
+    def fork(self, length: int) -> Cache:
+        """
+        An independent cache of the first ``length`` positions, on the same pages.
+        """
+
+    def reserve(self, n: int) -> None:
+        """Make room for ``n`` more positions; no position changes."""
+
+def isa_names() -> list[str]:
+    """Instruction sets this machine can run, best first."""
 
 class Engine:
     """The forward pass of one model."""
 
-    def __init__(self, model: Model, isa: str, threads: int) -> None: ...
+    def __init__(self, model: Model, isa: str, threads: int, cache_budget: int) -> None:
+        """
+        Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.
+        """
 
     MAX_ROWS: Final[int] = ...
     """(arg: object, /) -> int"""
@@ -312,9 +329,19 @@ class Engine:
     @property
     def threads(self) -> int: ...
 
-    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_logits: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]:
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of all pages in use."""
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page."""
+
+    def new_cache(self, n_ctx: int) -> Cache: ...
+
+    def forward(self, batch: Sequence[tuple[object, object, int]]) -> list[Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]]:
         """
-        Appends tokens to the cache and returns the rows of the last n_logits of them.
+        Append segments (cache, tokens, n_logits) to their caches; returns the rows of each.
         """
 
 class Recycling:
