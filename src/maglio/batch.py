@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
-from maglio.decode.scheduler import Scheduler
+from maglio.decode import SamplingParams, Scheduler
 from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
-from maglio.errors import MaglioError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Generation, Reading
 
 MIN_SHARED = 16
@@ -149,3 +149,22 @@ def common_beginning(prompts: Sequence[Sequence[int]]) -> list[int]:
     shared = [token for token, _ in pairs]
     del shared[min(map(len, prompts)) - 1 :]
     return shared if len(shared) >= MIN_SHARED else []
+
+
+def sampling_of_each(
+    sampling: SamplingParams | Sequence[SamplingParams] | None, n: int
+) -> Sequence[SamplingParams]:
+    """One for each of ``n`` prompts.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer, or it is something else.
+    """
+    if sampling is None or isinstance(sampling, SamplingParams):
+        return [sampling or SamplingParams()] * n
+    listed = isinstance(sampling, Sequence) and len(sampling) == n
+    if not listed or not all(isinstance(each, SamplingParams) for each in sampling):
+        raise InvalidArgumentError(
+            f"sampling is {sampling!r:.80}, must be SamplingParams or one for each of the {n} "
+            "prompts"
+        )
+    return sampling

@@ -13,6 +13,7 @@ from maglio.decode import FinishReason, GenerationStats, run, total
 from maglio.decode import Sequence as TokenSequence
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine
+from maglio.errors import InvalidArgumentError
 from maglio.text import StopMatcher, Tokenizer, Transcript
 from maglio.tokens import checked_tokens
 
@@ -225,3 +226,14 @@ class Stream(Iterator[TextToken]):
         for _ in self:
             pass
         return self._reading.result()
+
+
+def texts_of(stop: Sequence[str]) -> Sequence[str]:
+    """The stop strings; a text alone is one.
+
+    Raises:
+        InvalidArgumentError: it is neither.
+    """
+    if not isinstance(stop, Sequence):
+        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
+    return (stop,) if isinstance(stop, str) else stop

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from maglio.batch import Batch, Job, SharedBeginning
+from maglio.batch import Batch, Job, SharedBeginning, sampling_of_each
 from maglio.chat import Conversation, OnFull
 from maglio.checks import check_int
 from maglio.decode import Picker, SamplingParams, Scheduler
@@ -22,7 +22,7 @@ from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.engine.base import Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Ending, Generation, Reading, Stream
+from maglio.generation import Ending, Generation, Reading, Stream, texts_of
 from maglio.history_file import HistoryFile
 from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafting, DraftingSetup, Speculation
@@ -125,7 +125,7 @@ class Model:
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
-        ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
+        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
         sampling = sampling or SamplingParams()
         drafting = self._start(speculation, sampling, references)
         reading, remember = self._begin(ids, ending, sampling, drafting)
@@ -229,14 +229,14 @@ class Model:
         """
         given = list(prompts)
         check_int("max_parallel", max_parallel, 1, 1 << 16)
-        each_sampling = _each_sampling(sampling, len(given))
+        each_sampling = sampling_of_each(sampling, len(given))
         if isinstance(speculation, Speculation) and isinstance(speculation.source, DraftSource):
             raise InvalidArgumentError(
                 "a draft source serves one stream; give a function that makes one as source of "
                 "the Speculation"
             )
         self.drafting.start(speculation, SamplingParams())  # raises for what can never work
-        ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
+        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
         ending.check(self.tokenizer, self.engine.n_vocab)
         indexed = [index_reference(r, self.tokenizer) for r in each(references)]
         shared = SharedBeginning(self.engine, [self._try_encode(prompt) for prompt in given])
@@ -305,7 +305,7 @@ class Model:
             references=references,
             max_tokens=max_tokens,
             on_full=on_full,
-            stop=_texts(stop),
+            stop=texts_of(stop),
             on_prefill=on_prefill,
             tools=tools,
             template_variables=template_variables,
@@ -390,23 +390,3 @@ class Model:
                 "the prompt is empty; give at least one token for the model to continue"
             )
         return ids
-
-
-def _each_sampling(
-    sampling: SamplingParams | Sequence[SamplingParams] | None, n: int
-) -> Sequence[SamplingParams]:
-    if sampling is None or isinstance(sampling, SamplingParams):
-        return [sampling or SamplingParams()] * n
-    listed = isinstance(sampling, Sequence) and len(sampling) == n
-    if not listed or not all(isinstance(each, SamplingParams) for each in sampling):
-        raise InvalidArgumentError(
-            f"sampling is {sampling!r:.80}, must be SamplingParams or one for each of the {n} "
-            "prompts"
-        )
-    return sampling
-
-
-def _texts(stop: Sequence[str]) -> Sequence[str]:
-    if not isinstance(stop, Sequence):
-        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
-    return (stop,) if isinstance(stop, str) else stop

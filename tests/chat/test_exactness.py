@@ -111,9 +111,9 @@ def test_no_script_shows_whether_speculation_is_on(
 
 def check_index(chat):
     """The indexes have learnt the conversation, token for token, and nothing else."""
-    drafter = chat._sequence.drafter
+    drafter = chat._stream._sequence.drafter
     index = drafter.source
-    known = list(chat._sequence.tokens[: drafter._told])
+    known = list(chat._stream._sequence.tokens[: drafter._told])
     assert list(index._stream) == known
     assert index._conversation[0]._index.total_tokens == len(known)
     assert known == list(chat.tokens[: len(known)])
@@ -146,7 +146,7 @@ def test_the_cache_after_many_turns_is_that_of_a_fresh_prefill(model):
     chat.undo()
     chat.send("on").result()
     ids = chat.tokens
-    session = Session(model.engine, chat._sequence.cache)
+    session = Session(model.engine, chat._stream._sequence.cache)
     assert session.length >= len(ids) - 1
     session.truncate(len(ids) - 1)
     reused = session.forward(ids[-1:])[0]

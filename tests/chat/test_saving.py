@@ -56,7 +56,7 @@ def test_a_reopened_conversation_drafts_from_what_was_said(roomy_model, tmp_path
     again.load(tmp_path / "talk.json")
     answer = again.send("on and on")
     next(answer), next(answer)
-    index = again._sequence.drafter.source._conversation[0]._index
+    index = again._stream._sequence.drafter.source._conversation[0]._index
     assert index.total_tokens >= len(chat.tokens)
 
 

@@ -53,7 +53,7 @@ def plain_streams(model, **options):
     for text in TEXTS:
         answer = chat.send(text)
         next(answer)
-        prompt = chat._sequence.tokens[:-1]
+        prompt = chat._stream._sequence.tokens[:-1]
         answer.result()
         streams.append((*prompt, *answer.tokens))
     return streams, chat
@@ -339,7 +339,7 @@ def test_the_template_gets_tools_and_variables_with_every_turn(folder):
 def test_a_setting_that_is_refused_leaves_the_conversation_whole(roomy_model):
     chat = roomy_model.chat(max_tokens=12)
     chat.send("hello hello hello").result()
-    before = chat.sampling, chat.speculation, chat._sequence
+    before = chat.sampling, chat.speculation, chat._stream._sequence
 
     class TakesNone(DraftSource):
         def propose(self, stream, limit):
@@ -359,7 +359,7 @@ def test_a_setting_that_is_refused_leaves_the_conversation_whole(roomy_model):
     ):
         with pytest.raises(InvalidArgumentError):
             setattr(chat, name, value)
-        assert (chat.sampling, chat.speculation, chat._sequence) == before
+        assert (chat.sampling, chat.speculation, chat._stream._sequence) == before
     chat.send("hello hello hello").result()
 
 

@@ -5,9 +5,10 @@ from maglio.decode.params import SamplingParams
 from maglio.decode.picker import Picker
 from maglio.decode.run import run
 from maglio.decode.scheduler import Scheduler
-from maglio.decode.sequence import FinishReason, Sequence
+from maglio.decode.sequence import Sequence
 from maglio.decode.stats import GenerationStats, SourceCounts, total
 from maglio.decode.token import Token
+from maglio.decode.turn import FinishReason
 
 __all__ = [
     "Drafter",

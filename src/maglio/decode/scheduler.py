@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from maglio.checks import check_int
-from maglio.decode.sequence import Plan, Sequence
+from maglio.decode.plan import Plan
+from maglio.decode.sequence import Sequence
 from maglio.draft.source import Step
 from maglio.economics.allot import allot
 from maglio.economics.live_cost import LiveCost
@@ -33,7 +34,7 @@ class Progress(NamedTuple):
     error: Exception | None = None
 
 
-class _Turn(NamedTuple):
+class _Share(NamedTuple):
     """A sequence, its plan, and the rows that it gets in this step."""
 
     sequence: Sequence
@@ -111,37 +112,37 @@ class Scheduler:
         Take the tokens of every sequence before the next step; those that were not taken are
         computed again.
 
-        Returns:
+        Reshares:
             A line for each sequence that was in the forward, or that failed; empty when there is
             nothing to run. Sequences that have ended leave.
         """
         failed: list[Progress] = []
         while True:
-            turns = self._turns(failed)
-            if not turns:
+            shares = self._shares(failed)
+            if not shares:
                 return failed
-            segments = [turn.sequence.next_segment(turn.rows) for turn in turns]
+            segments = [share.sequence.next_segment(share.rows) for share in shares]
             begin = self._clock()
-            for turn in turns:
-                turn.sequence.recorder.resume()
+            for share in shares:
+                share.sequence.recorder.resume()
             try:
                 rows = self._engine.forward(segments)
                 break
             except OutOfMemoryError as error:
                 failed += self._make_room(error)
             finally:
-                for turn in turns:
-                    turn.sequence.recorder.pause()
+                for share in shares:
+                    share.sequence.recorder.pause()
         seconds = self._clock() - begin
         if len(segments) == 1 and segments[0].n_logits == len(segments[0].tokens):
             self._cost.learn(segments[0].n_logits, seconds)
-        done = failed + self._commit(turns, segments, rows, seconds)
+        done = failed + self._commit(shares, segments, rows, seconds)
         self._readmit()
         return done
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _turns(self, failed: list[Progress]) -> list[_Turn]:
+    def _shares(self, failed: list[Progress]) -> list[_Share]:
         """Share the rows of the next forward out."""
         self._active = [s for s in self._active if s.finish_reason is None]
         self._readmit()
@@ -154,16 +155,16 @@ class Scheduler:
         lengths = self._draft_lengths(
             [plan for _, plan in generating], beside=sum(pieces), free=free - sum(pieces)
         )
-        turns = [
-            _Turn(sequence, plan, 1 + length)
+        shares = [
+            _Share(sequence, plan, 1 + length)
             for (sequence, plan), length in zip(generating, lengths, strict=True)
         ]
-        turns += [
-            _Turn(sequence, plan, piece)
+        shares += [
+            _Share(sequence, plan, piece)
             for (sequence, plan), piece in zip(reading, pieces, strict=True)
             if piece > 0
         ]
-        return turns
+        return shares
 
     def _plan(self, sequence: Sequence, failed: list[Progress]) -> Plan | None:
         """The plan of a sequence, which fails alone if it has none."""
@@ -199,12 +200,12 @@ class Scheduler:
         return lengths
 
     def _commit(
-        self, turns: list[_Turn], segments: list[Segment], rows: list[Logits], seconds: float
+        self, shares: list[_Share], segments: list[Segment], rows: list[Logits], seconds: float
     ) -> list[Progress]:
         total = sum(len(segment.tokens) for segment in segments)
         done: list[Progress] = []
-        for turn, segment, logits in zip(turns, segments, rows, strict=True):
-            sequence = turn.sequence
+        for share, segment, logits in zip(shares, segments, rows, strict=True):
+            sequence = share.sequence
             beside = total - len(segment.tokens)
             try:
                 step = sequence.accept(logits, seconds=seconds, beside=beside)

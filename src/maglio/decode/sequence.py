@@ -19,16 +19,15 @@ picked. So an exception or an interrupt at any point loses time and nothing else
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
 
 from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode.drafter import Drafter, StreamView
 from maglio.decode.picker import Picker
+from maglio.decode.plan import Plan, Sent
 from maglio.decode.stats import GenerationStats, StatsRecorder
 from maglio.decode.token import Token
+from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
@@ -39,82 +38,6 @@ from maglio.errors import (
     MaglioError,
 )
 from maglio.tokens import checked_tokens
-
-FinishReason = Literal["stop", "length"]
-
-_NOWHERE = sys.maxsize
-
-
-class Transcript(Protocol):
-    """Reads a generation as text; :class:`maglio.text.Transcript` is the usual one."""
-
-    @property
-    def length(self) -> int:
-        """Generated tokens read so far."""
-        ...
-
-    @property
-    def settled(self) -> int:
-        """How many of them are sure to stay: no stop string can reach back to them."""
-        ...
-
-    def push(self, token: int) -> bool:
-        """Read the next generated token; whether it completes a stop string."""
-        ...
-
-    def truncate(self, length: int) -> None:
-        """Forget all but the first ``length`` generated tokens."""
-        ...
-
-
-@dataclass(slots=True)
-class _Turn:
-    """The token list, and the generation under way on it. Replaced as a whole, in one store.
-
-    Attributes:
-        tokens: prompts and generated tokens, in order.
-        taken: how many of them stand; the rest was not delivered yet.
-        start: where the generated tokens begin.
-        prefill: how many of the first tokens are fed without drafts: up to the end of a prompt.
-        drawn: position in the random stream of the first of them.
-        cut: what followers hold from here on is of an earlier list.
-        max_tokens: most tokens to generate; ``None`` before the first generation.
-        stops: ids that end it.
-        transcript: reads it, if anything does.
-        end: the length at which it ended, and why.
-    """
-
-    tokens: list[int]
-    taken: int
-    start: int
-    prefill: int
-    drawn: int
-    cut: int = _NOWHERE
-    max_tokens: int | None = None
-    stops: frozenset[int] = frozenset()
-    transcript: Transcript | None = None
-    end: tuple[int, FinishReason] | None = None
-
-
-class Plan(NamedTuple):
-    """What the next forward of a sequence should compute.
-
-    Attributes:
-        missing: tokens that the cache lacks, the last committed one included.
-        draft: tokens to verify after them; only when one token is missing.
-    """
-
-    missing: int
-    draft: Draft | None
-
-
-class _Sent(NamedTuple):
-    """The segment that was handed out, until its rows come back."""
-
-    base: int  # length of the cache before it
-    tokens: list[int]
-    draft: Draft | None
-    n_logits: int
 
 
 class Sequence:
@@ -157,10 +80,10 @@ class Sequence:
         self.picker = picker
         self.drafter = drafter
         self._n_ctx = n_ctx
-        self._turn = _Turn(stream, len(stream), len(stream), len(stream), position)
+        self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
         self._planned: Plan | None = None
-        self._sent: _Sent | None = None
+        self._sent: Sent | None = None
         self._last: tuple[int, Step] | None = None  # the step under delivery and where it begins
         self._gate_before = GateEvents()
         self.recorder = StatsRecorder()
@@ -181,8 +104,7 @@ class Sequence:
     @property
     def position(self) -> int:
         """Where the random stream stands: how many tokens were generated."""
-        turn = self._turn
-        return turn.drawn + turn.taken - turn.start
+        return self._turn.position
 
     @property
     def turn(self) -> object:
@@ -200,7 +122,7 @@ class Sequence:
         if turn.end is not None:
             length, reason = turn.end
             return reason if turn.taken >= length else None
-        if turn.max_tokens is None or self._wants_token(turn):
+        if turn.max_tokens is None or turn.wants_token(self._n_ctx):
             return None
         return "length" if min(self._known, turn.cut) >= len(turn.tokens) - 1 else None
 
@@ -251,7 +173,7 @@ class Sequence:
                 f"more than the context of {self._n_ctx}; shorten it, or load the model with a "
                 "larger n_ctx"
             )
-        self._turn = _Turn(
+        self._turn = Turn(
             [*turn.tokens[: turn.taken], *ids],
             total,
             total,
@@ -282,7 +204,7 @@ class Sequence:
         self._record_last()
         if length < turn.taken:
             cut = min(turn.cut, length)
-            self._turn = _Turn(turn.tokens[:length], length, length, length, self.position, cut)
+            self._turn = Turn(turn.tokens[:length], length, length, length, self.position, cut)
             self._planned = self._sent = None
         self._level()
 
@@ -298,7 +220,7 @@ class Sequence:
         """Make all followers level, and say what the next forward should compute."""
         self._level()
         turn = self._turn
-        wanted = len(turn.tokens) - (not self._wants_token(turn))
+        wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
         if self._known == wanted:  # a row comes from feeding its token
             self._known = wanted - 1
             self._drop_rejected()
@@ -321,11 +243,11 @@ class Sequence:
         tokens = turn.tokens[base : base + min(missing, rows)]
         if draft is not None:
             draft = draft.first(rows - 1) if rows > 1 else None
-        n_logits = int(len(tokens) == missing and self._wants_token(turn))
+        n_logits = int(len(tokens) == missing and turn.wants_token(self._n_ctx))
         if draft is not None:
             tokens += draft.tokens
             n_logits = len(tokens)
-        self._sent = _Sent(base, tokens, draft, n_logits)
+        self._sent = Sent(base, tokens, draft, n_logits)
         return Segment(self.cache, tokens, n_logits)
 
     def accept(self, rows: Logits, *, seconds: float = 0.0, beside: int = 0) -> Step:
@@ -352,7 +274,7 @@ class Sequence:
         self._count(sent, seconds, is_prefill=is_prefill)
         if sent.n_logits == 0:
             self._known = sent.base + len(sent.tokens)
-            if not self._wants_token(turn) and self._known >= begin - 1:
+            if not turn.wants_token(self._n_ctx) and self._known >= begin - 1:
                 turn.end = begin, "length"
             return Step(())
         accepted, judged = self._walk(turn, sent, rows)
@@ -386,12 +308,7 @@ class Sequence:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _wants_token(self, turn: _Turn) -> bool:
-        """Whether one more token is to be generated."""
-        generated = len(turn.tokens) - turn.start
-        return generated < (turn.max_tokens or 0) and len(turn.tokens) <= self._n_ctx
-
-    def _draft(self, turn: _Turn) -> Draft | None:
+    def _draft(self, turn: Turn) -> Draft | None:
         if self.drafter is None:
             return None
         settled = len(turn.tokens)
@@ -404,7 +321,7 @@ class Sequence:
         room = self._n_ctx - self._known
         return self.drafter.propose(view, min(wanted, room) - 1)
 
-    def _walk(self, turn: _Turn, sent: _Sent, rows: Logits) -> tuple[int, int]:
+    def _walk(self, turn: Turn, sent: Sent, rows: Logits) -> tuple[int, int]:
         """Commit a token per row as long as it is the one that the next row was computed for.
 
         Returns:
@@ -419,24 +336,15 @@ class Sequence:
                 if index == 0:
                     raise
                 return index, index  # the next step meets the same row first, and says so
-            turn.tokens.append(token)
+            turn.commit(token, self._n_ctx)
             self.picker.extend((token,))
-            self._judge_end(turn, token)
             if index == len(draft) or token != draft[index]:
                 return index, len(draft)
             if turn.end is not None:
                 return index + 1, index + 1
         raise AssertionError("a verify step has a row more than draft tokens")
 
-    def _judge_end(self, turn: _Turn, token: int) -> None:
-        """End the generation if this token does."""
-        stopped = turn.transcript is not None and turn.transcript.push(token)
-        if stopped or token in turn.stops:
-            turn.end = len(turn.tokens), "stop"
-        elif not self._wants_token(turn):
-            turn.end = len(turn.tokens), "length"
-
-    def _count(self, sent: _Sent, seconds: float, *, is_prefill: bool) -> None:
+    def _count(self, sent: Sent, seconds: float, *, is_prefill: bool) -> None:
         self._record_last()
         if is_prefill:
             self.recorder.prefill_s += seconds
@@ -472,10 +380,7 @@ class Sequence:
         self._planned = self._sent = None
         turn = self._turn
         tokens = turn.tokens
-        if turn.taken < len(tokens):
-            turn.cut = min(turn.cut, turn.taken)
-            turn.end = None
-            del tokens[turn.taken :]
+        if turn.drop_untaken():
             self._record_last()
         cut = min(turn.cut, len(tokens))
         self._known = min(self._known, cut, self.cache.length)
@@ -491,4 +396,4 @@ class Sequence:
                 self.drafter.rewind(tokens[:cut])
             if self.drafter.length < len(tokens):
                 self.drafter.hear(Step(tokens[self.drafter.length :]))
-        turn.cut = _NOWHERE
+        turn.cut = NOWHERE
