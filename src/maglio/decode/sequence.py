@@ -83,8 +83,6 @@ class Sequence:
         self._gate_before = GateEvents()
         self.recorder = StatsRecorder()
 
-    # --- what there is ---------------------------------------------------------------------------
-
     @property
     def tokens(self) -> tuple[int, ...]:
         """The committed stream: prompts and delivered tokens, in order."""
@@ -129,8 +127,6 @@ class Sequence:
             return recorder.snapshot({}, None)
         recorder.gate = self.drafter.gate_events.since(self._gate_before)
         return recorder.snapshot(self.drafter.parts(), self.drafter.error)
-
-    # --- where a generation begins ---------------------------------------------------------------
 
     def begin(
         self,

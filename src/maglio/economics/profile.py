@@ -196,7 +196,7 @@ def _context(entry: _Json) -> ContextCosts:
 def _spread(entry: _Json) -> Spread:
     values = [entry[name] for name in ("low", "median", "high")]
     if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
-        raise ValueError(f"{values} are no measurement")
+        raise ValueError(f"{values} are not a measurement")
     if not 0 < values[0] <= values[1] <= values[2]:
         raise ValueError(f"{values} are not in order")
     return Spread(*map(float, values))
@@ -204,5 +204,5 @@ def _spread(entry: _Json) -> Spread:
 
 def _count(value: _Json) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
