@@ -104,7 +104,12 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("cols", &Matrix::cols)
       .def_prop_ro("bytes", &Matrix::bytes)
       .def("row", &matrix_row, "index"_a, "One row as float32, as the engine sees it.");
-  m.def("read_matrix", &maglio::load_matrix, "file"_a, "name"_a, "Repacks one tensor of a file.");
+  m.def(
+      "read_matrix",
+      [](const GgufFile& file, const std::string& name) {
+        return maglio::load_matrix(file, name, 1);
+      },
+      "file"_a, "name"_a, "Repacks one tensor of a file.");
 
   nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
       .def_ro("spec", &Model::spec)

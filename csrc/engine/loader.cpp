@@ -181,9 +181,9 @@ std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& s
   return model;
 }
 
-Matrix load_matrix(const GgufFile& file, const std::string& name) {
+Matrix load_matrix(const GgufFile& file, const std::string& name, int threads) {
   const GgufTensor& tensor = find(file, name);
-  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).rows), {}, 1);
+  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).rows), {}, threads);
 }
 
 }  // namespace maglio

@@ -17,6 +17,6 @@ std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& s
                                         const std::set<std::string>& known, int threads);
 
 // One tensor as it is.
-Matrix load_matrix(const GgufFile& file, const std::string& tensor);
+Matrix load_matrix(const GgufFile& file, const std::string& tensor, int threads);
 
 }  // namespace maglio
