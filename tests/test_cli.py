@@ -142,7 +142,7 @@ def test_a_reader_that_leaves_is_no_error():
         (("generate", "-p", "x", "-f", "y"), "--prompt"),
         (("generate", "-f", "nowhere.txt"), "nowhere.txt"),
         (("generate", "-p", "x", "--temp", "nan"), "temperature"),
-        (("generate", "-p", "x", "-n", "-1"), "max_tokens"),
+        (("generate", "-p", "x", "-n", "-3"), "max_tokens"),
         (("tokenize", "nowhere.txt"), "nowhere.txt"),
     ],
 )
