@@ -34,10 +34,10 @@ class ModelOptions:
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
-        path = default_model_path() if self.model is None else self.model
-        n_ctx = self.n_ctx
-        if n_ctx == 0:
-            file = ModelFile(path)
-            architecture = file.text("general.architecture")
-            n_ctx = file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)
-        return maglio.load(path, n_ctx=n_ctx, threads=thread_count(self.threads))
+        n_ctx = self.n_ctx or self._whole_context()
+        return maglio.load(self.model, n_ctx=n_ctx, threads=thread_count(self.threads))
+
+    def _whole_context(self) -> int:
+        file = ModelFile(self.model or default_model_path())
+        architecture = file.text("general.architecture")
+        return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)
