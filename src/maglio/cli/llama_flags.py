@@ -43,6 +43,8 @@ def _refused(
     return ForeignFlag(names=names, n_values=n_values, refused=why, neutral=neutral)
 
 
+_CHAT = "conversations are held by maglio chat"
+_GENERATE = "texts are continued, without a conversation, by maglio generate"
 _SAMPLER = "this way of sampling is not supported"
 _GRAMMAR = "constraining the output is not supported yet"
 _ADAPTER = "adapters are not supported; merge it into the model file"
@@ -132,6 +134,14 @@ _FLAGS = (
     ForeignFlag(names=("--jinja",), silent=True),
     ForeignFlag(names=("--offline",), silent=True),
     ForeignFlag(names=("--no-context-shift",), silent=True),
+    # What another command does.
+    _ignored("-st", "--single-turn"),
+    ForeignFlag(names=("--display-prompt", "--no-display-prompt"), silent=True),
+    _refused(_CHAT, "-cnv", "--conversation", n_values=0),
+    _refused(_CHAT, "-sys", "--system-prompt"),
+    _refused(_CHAT, "-sysf", "--system-prompt-file"),
+    _refused(_GENERATE, "-no-cnv", "--no-conversation", n_values=0),
+    _refused(_GENERATE, "-sp", "--special", n_values=0),
     # What would change the text. Accepting it in silence would be a lie.
     _refused(
         "the context is not shifted; a chat has --on-full drop", "--context-shift", n_values=0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -121,15 +122,19 @@ def read_bytes(file: Path) -> bytes:
     Raises:
         InvalidArgumentError: it cannot be read.
     """
+    name = "standard input" if str(file) == "-" else str(file)
     try:
-        if str(file) == "-":
-            return read_bounded(standard_input(), MAX_BYTES)
-        with file.open("rb") as opened:
+        with _opened(file) as opened:
             return read_bounded(opened, MAX_BYTES)
+    except InvalidArgumentError:
+        raise
     except (OSError, ValueError) as error:  # the latter for a NUL character
         reason = getattr(error, "strerror", None) or error
-        name = "standard input" if str(file) == "-" else file
         raise InvalidArgumentError(f"cannot read {name}: {reason}") from error
+
+
+def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(standard_input()) if str(file) == "-" else file.open("rb")
 
 
 def standard_input() -> IO[bytes]:
