@@ -9,7 +9,8 @@ import typer
 import maglio
 from maglio.cli import bench, chat, generate, index, probe, tokenize
 from maglio.cli.command import LlamaCommand
-from maglio.cli.streams import end_at_next_interrupt, finish_output, note, prepare
+from maglio.cli.interrupts import end_at_next_interrupt, interrupt_once
+from maglio.cli.streams import finish_output, note, prepare
 
 app = typer.Typer(
     name="maglio",
@@ -50,6 +51,7 @@ def _root(
 def main() -> None:
     """Run the command line; every expected failure is one line on stderr."""
     status = 0
+    interrupt_once()
     try:
         prepare()
         with finish_output():

@@ -15,7 +15,7 @@ from maglio.cli.model_options import ModelOptions
 from maglio.cli.option_groups import with_option_groups
 from maglio.cli.options import OUTPUT, ColorOption, MaxTokensOption, token_limit
 from maglio.cli.sampling_options import SamplingOptions
-from maglio.cli.streams import emit, end_at_next_interrupt, note
+from maglio.cli.streams import emit, note
 from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
@@ -108,7 +108,6 @@ def _write(stream: Stream, writer: TokenWriter | None) -> bool:
                 shown += len(token.text)
     except KeyboardInterrupt:
         interrupted = True
-        end_at_next_interrupt()
     stream.close()
     if writer is not None:
         rest = stream.text[shown:]

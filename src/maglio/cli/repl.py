@@ -16,8 +16,9 @@ from maglio.chat.turn import Answer
 from maglio.cli.answer_writer import AnswerWriter, View, write_json
 from maglio.cli.chat_commands import CHANGING, ChatCommands, QuitError
 from maglio.cli.entry import Entry
+from maglio.cli.interrupts import Interrupts
 from maglio.cli.line_reader import LineReader
-from maglio.cli.streams import OutputError, emit, note, undisturbed
+from maglio.cli.streams import OutputError, emit, note
 from maglio.cli.terminal import summary
 from maglio.errors import MaglioError
 
@@ -52,6 +53,7 @@ class Repl:
         self._single_turn = single_turn
         self._failed = False
         self._ended = False
+        self._interrupts = Interrupts()
         self._commands = ChatCommands(chat, view, answer=self._answer, home=autosave)
 
     def run(self, first: str | None = None) -> int:
@@ -61,14 +63,21 @@ class Repl:
             first: a message to begin with.
         """
         waiting = None if first is None else Entry(first, verbatim=True)
-        while not self._ended:
-            entry, waiting = waiting, None
-            try:
-                self._take_safely(entry)
-            except KeyboardInterrupt:  # the point of the loop
-                if not self._reader.interactive:
-                    raise
+        with self._interrupts:
+            while not self._ended:
+                self._step(waiting)
+                waiting = None
         return int(self._failed and not self._reader.interactive)
+
+    def _step(self, entry: Entry | None) -> None:
+        """Take an entry, or the next one, unless Ctrl-C comes."""
+        try:
+            self._interrupts.arm()
+            self._take_safely(entry)
+            self._interrupts.disarm()
+        except KeyboardInterrupt:
+            if not self._reader.interactive:
+                raise
 
     def _take_safely(self, entry: Entry | None) -> None:
         """Take an entry, or the next one."""
@@ -147,11 +156,11 @@ class Repl:
 
     def _keep(self, answer: Answer) -> None:
         """End an answer and save it, whatever happens meanwhile."""
-        with undisturbed():
-            try:
-                answer.close()
-            finally:
-                self._save()
+        self._interrupts.disarm()
+        try:
+            answer.close()
+        finally:
+            self._save()
 
     def _save(self) -> None:
         if self._autosave is None:

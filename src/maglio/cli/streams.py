@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -87,25 +86,6 @@ def finish_output() -> Iterator[None]:
         _forget(sys.stdout)
         doing = "write to standard output" if error.filename is None else f"use {error.filename}"
         raise OutputError(f"cannot {doing}: {error.strerror or error}") from error
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Ctrl-C inside is ignored: for what is short and must not be left half done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def end_at_next_interrupt() -> None:
-    """We are about to end. From now on Ctrl-C ends the process at once, and without a word."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _showable(text: str, stream: TextIO) -> str:
