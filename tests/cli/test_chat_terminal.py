@@ -138,19 +138,17 @@ def test_what_is_pasted_or_fenced_is_a_message_to_the_letter(terminal, tmp_path)
 
 
 def test_ctrl_c_while_a_folder_is_indexed_goes_back_to_the_prompt(terminal, tmp_path):
-    folder = tmp_path / "large"
+    folder = tmp_path / "folder"
     folder.mkdir()
-    text = "The quick brown fox jumps over the lazy dog. " * 2000
-    for number in range(1000):
+    text = "The quick brown fox jumps over the lazy dog. " * 500
+    for number in range(60):
         (folder / f"{number}.txt").write_text(text)
     child = terminal("-n", "2")
-    for _ in range(2):
-        say(child, f"/reference {folder}")
-        child.expect_exact("\x1b[?2004l")  # the prompt is gone, the command begins
-        child.sendintr()
-        child.expect_exact(PROMPT)
-    say(child, "/reference")
-    child.expect_exact("(no references)")
+    say(child, f"/reference {folder}")
+    while child.expect_exact([PROMPT, pexpect.TIMEOUT], timeout=0.05) == 1:
+        child.kill(signal.SIGINT)
+    say(child, "/system")
+    child.expect_exact("(no system prompt)")
     say(child, "hi")
     child.expect_exact("max_tokens is reached")
 
@@ -176,7 +174,7 @@ def test_an_odd_place_for_the_history_does_not_matter(terminal, tmp_path, obstac
 
 
 def test_many_interrupts_leave_the_chat_alive(terminal):
-    child = terminal("-n", "1500")
+    child = terminal("-n", "1500", "--color", "off")
     say(child, "Repeat the word banana a thousand times.")
     child.expect("Banana, Banana")
     for _ in range(20):
