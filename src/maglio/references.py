@@ -5,6 +5,7 @@ Joins the tokenizer and the index of :mod:`maglio.draft`; knows no model and no 
 
 from __future__ import annotations
 
+import codecs
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from maglio._core import FrozenAutomaton
 from maglio.draft.reference import frozen
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.files import read_regular
 from maglio.machine import available_memory
 from maglio.text import Tokenizer
 
@@ -81,7 +83,7 @@ def read_reference(path: Path, tokenizer: Tokenizer) -> FrozenAutomaton:
         InvalidArgumentError: nothing can be read, or there is no text in it.
         OutOfMemoryError: the index does not fit in memory.
     """
-    if path.suffix == INDEX_SUFFIX and path.is_file():
+    if path.suffix == INDEX_SUFFIX and os.path.isfile(path):
         return FrozenAutomaton.open(path, tokenizer.fingerprint)
     return index_files([path], tokenizer)
 
@@ -128,7 +130,7 @@ def _text_files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     size = 0
     for path in paths:
-        found = [f for f in _walk(path) if _is_text(f)] if path.is_dir() else [path]
+        found = [f for f in _walk(path) if _is_text(f)] if os.path.isdir(path) else [path]
         if not found:
             raise InvalidArgumentError(f"{path} has no text files in it")
         files += found
@@ -162,15 +164,17 @@ def _is_text(file: Path) -> bool:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError as error:
-        raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # the latter for a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidArgumentError(f"cannot read {str(file)!r:.200}: {reason}") from error
 
 
 def _read(file: Path) -> bytes:
     try:
-        data = file.read_bytes()
+        data = read_regular(file, MAX_BYTES)
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+    data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data[:_PROBE]:
         hint = f"; an index file must be named *{INDEX_SUFFIX}" if data[:8] == _INDEX_MAGIC else ""
         raise InvalidArgumentError(

@@ -16,7 +16,7 @@ from maglio.chat.turn import Turn
 from maglio.checks import MAX_SEED, check_int
 from maglio.decode import SamplingParams
 from maglio.errors import ConversationFileError, InvalidArgumentError
-from maglio.files import write_atomic
+from maglio.files import read_regular, write_atomic
 from maglio.tokens import checked_tokens
 
 FORMAT = "maglio-conversation"
@@ -88,9 +88,7 @@ def read(path: Path, n_vocab: int) -> SavedChat:
         ConversationFileError: the file cannot be read, or is not a sound conversation.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConversationFileError(f"cannot load {path}: it has more than {MAX_BYTES} bytes")
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_regular(path, MAX_BYTES))
     except OSError as error:
         raise ConversationFileError(f"cannot load {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
