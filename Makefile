@@ -19,6 +19,7 @@ check: $(VENV)/.checking
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o build/_core.pyi
 	diff src/maglio/_core.pyi build/_core.pyi

@@ -14,7 +14,7 @@ from rich.progress import track
 from maglio.bench.data import Dialogue, read_dialogues
 from maglio.bench.record import record_run
 from maglio.bench.runs_file import Run, write_runs
-from maglio.bench.stream import encode_prompt
+from maglio.bench.stream import ModelText, encode_prompt
 from maglio.cli.model_options import ModelOptions
 from maglio.cli.option_groups import with_option_groups
 from maglio.model import Model
@@ -58,9 +58,9 @@ def _some(path: Path, limit: int | None) -> Iterator[Dialogue]:
 def _runs(
     model: Model, dialogues: list[Dialogue], max_tokens: int, console: Console
 ) -> Iterator[Run]:
-    tokenizer = model.tokenizer
+    text = ModelText(model.tokenizer, model.chat_template)
     for dialogue in track(dialogues, "recording", console=console):
-        prompt = encode_prompt(dialogue.prompt, tokenizer)
+        prompt = encode_prompt(dialogue.prompt, text)
         if len(prompt) >= model.engine.n_ctx:
             console.print(f"skipped a {dialogue.category} prompt of {len(prompt)} tokens")
             continue
@@ -69,5 +69,5 @@ def _runs(
             prompt,
             category=dialogue.category,
             max_tokens=max_tokens,
-            stop_tokens=tokenizer.eog_ids,
+            stop_tokens=model.tokenizer.eog_ids,
         )
