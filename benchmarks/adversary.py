@@ -12,22 +12,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 import maglio
+from maglio.draft.source import Draft, DraftSource, Step
 from maglio.economics.probe import Spread
 
 PROMPT = "A history of the windmill, from its beginnings to the present day.\n\n"
 
 
-class AlwaysWrong:
+class AlwaysWrong(DraftSource):
     """Proposes a token that the model never writes, as often as it may."""
 
     def __init__(self, token: int) -> None:
         self._token = token
 
-    def suggest(self, context: Sequence[int], limit: int) -> Sequence[int]:
+    def propose(self, stream: Sequence[int], limit: int) -> Draft:
         """As many wrong tokens as are wanted."""
-        return [self._token] * limit
+        return Draft([self._token] * limit)
 
-    def observe(self, committed: Sequence[int]) -> None:
+    def observe(self, step: Step) -> None:
         """Learn nothing."""
 
 
@@ -57,12 +58,12 @@ def main() -> None:
     for number in range(given.rounds):
         speeds = {}
         for adversarial in (number % 2 == 1, number % 2 == 0):
-            source = AlwaysWrong(wrong)
+            how = maglio.Speculation(source=AlwaysWrong(wrong), history=False)
             out = model.generate(
                 PROMPT,
                 max_tokens=given.max_tokens,
                 sampling=never_ends,
-                speculation=maglio.Speculation(source=source) if adversarial else False,
+                speculation=how if adversarial else False,
             )
             if out.tokens != expected.tokens:
                 raise SystemExit("the source changed the output")

@@ -44,9 +44,11 @@ MESSAGES = (
 
 
 def talk(model: maglio.Model, *, speculation: bool, max_tokens: int) -> maglio.Conversation:
-    """Hold the conversation."""
+    """Hold the conversation; it knows nothing of those before it."""
     chat = model.chat(
-        references=[FILE] if speculation else [], speculation=speculation, max_tokens=max_tokens
+        references=[FILE] if speculation else [],
+        speculation=maglio.Speculation(history=False) if speculation else False,
+        max_tokens=max_tokens,
     )
     for message in MESSAGES:
         chat.send(message).result()

@@ -17,7 +17,7 @@ from statistics import median
 import maglio
 from maglio.bench.data.reader import read_dialogues
 from maglio.bench.tasks import Task, TaskResult, asked, run_task
-from maglio.draft.source import SourceCounts
+from maglio.decode import SourceCounts
 
 PASSAGES = (
     "The mill stands where two streams meet. Its wheel is six metres high and turns a shaft of oak "
@@ -103,7 +103,7 @@ def main() -> None:
             task,
             max_tokens=given.max_tokens,
             rounds=given.rounds,
-            speculation=maglio.Speculation(),
+            speculation=maglio.Speculation(history=False),
         )
         for task in tasks
     ]

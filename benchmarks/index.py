@@ -22,16 +22,19 @@ import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
 from maglio.bench.peers.arctic import find_suffix_tree
-from maglio.draft.suffix import ConversationSource
+from maglio.draft.cascade import Cascade
+from maglio.draft.record import RecordPolicy
+from maglio.draft.source import Step
 
 Tokens = npt.NDArray[np.int32]
+N_VOCAB = 150_000
 
 
 def make_stream(n: int, seed: int = 0) -> Tokens:
     """A stream of ``n`` tokens: fresh runs of Zipf ids alternate with copied blocks."""
     rng = np.random.default_rng(seed)
-    weights = 1.0 / (np.arange(150_000) + 2.7)
-    fresh = rng.choice(150_000, size=n, p=weights / weights.sum()).astype(np.int32)
+    weights = 1.0 / (np.arange(N_VOCAB) + 2.7)
+    fresh = rng.choice(N_VOCAB, size=n, p=weights / weights.sum()).astype(np.int32)
     out = np.empty(n, dtype=np.int32)
     at = 0
     while at < n:
@@ -98,27 +101,31 @@ def frozen(n: int) -> dict[str, float]:
 def suggestions(n: int) -> dict[str, float]:
     """Time suggestions of 16 tokens, and single-token appends, over an index of ``n`` tokens.
 
-    Medians of single calls from Python; the native one is the bare call of the extension.
+    Medians of single calls from Python. The native ones are bare calls of the extension, the
+    others those of a draft source that has this index alone.
     """
-    source = ConversationSource(token_cap=2 * n)
+    index = SuffixAutomaton(token_cap=2 * n)
+    source = Cascade(N_VOCAB, RecordPolicy(), token_cap=2 * n)
     stream = make_stream(n + 20_000)
-    source.observe(stream[:n])  # type: ignore[arg-type]
+    index.extend(stream[:n])
+    source.observe(Step(stream[:n].tolist()))
     tail = stream[n:].tolist()
     native, weighed, python, observe = [], [], [], []
     clock = time.perf_counter
     for token in tail:
         start = clock()
-        source.observe((token,))
+        source.observe(Step((token,), (token,)))
         observe.append(clock() - start)
-        if source.match_length < 7:
+        index.append(token)
+        if index.match_length < 7:
             continue
         start = clock()
-        source.index.draft(16)
+        index.draft(16)
         middle = clock()
-        source.index.weighed_draft(16)
+        index.weighed_draft(16)
         weighed.append(clock() - middle)
         start_python = clock()
-        source.suggest((), 16)
+        source.propose((), 16)
         python.append(clock() - start_python)
         native.append(middle - start)
     return {

@@ -10,7 +10,7 @@ import pytest
 import maglio
 from maglio import machine
 from maglio.engine.native import NativeEngine
-from maglio.engine.session import Session
+from maglio.gguf import ModelFile
 from support.real_models import real_model_path
 
 
@@ -24,7 +24,7 @@ PROMPT = "One two three, one two three, one two"
 
 def test_a_stream_is_the_generation_piece_by_piece(model):
     whole = model.generate(PROMPT, max_tokens=20)
-    stream = model.stream(PROMPT, max_tokens=20)
+    stream = model.stream(PROMPT, max_tokens=20, speculation=maglio.Speculation(history=False))
     tokens = list(stream)
     assert tuple(token.id for token in tokens) == whole.tokens == stream.tokens
     assert "".join(token.text for token in tokens) == whole.text == stream.text
@@ -210,25 +210,13 @@ def test_a_missing_file_is_named():
         maglio.load("nowhere.gguf")
 
 
-def test_sessions_beyond_memory_are_refused_and_closing_one_makes_room(tiny, monkeypatch):
-    file = maglio.engine.native.ModelFile(tiny.path("llama", "F32", None))
-    engine = NativeEngine(file, n_ctx=64)
-    monkeypatch.setattr(engine, "_cache_budget", int(2.5 * engine.session_bytes))
-    first, second = Session(engine), Session(engine)
-    with pytest.raises(maglio.OutOfMemoryError, match="n_ctx"):
-        Session(engine)
-    del first
-    third = Session(engine)
-    assert third.length == second.length == 0
-
-
 def test_weights_beyond_memory_are_refused(tiny, monkeypatch):
     monkeypatch.setattr(machine, "available_memory", lambda: 1000)
     with pytest.raises(maglio.OutOfMemoryError, match="smaller"):
-        NativeEngine(maglio.engine.native.ModelFile(tiny.path("llama", "F32", None)))
+        NativeEngine(ModelFile(tiny.path("llama", "F32", None)))
 
 
 def test_an_unknown_instruction_set_is_refused(tiny, monkeypatch):
     monkeypatch.setenv("MAGLIO_ISA", "mmx")
     with pytest.raises(maglio.InvalidArgumentError, match=r"mmx.*portable"):
-        NativeEngine(maglio.engine.native.ModelFile(tiny.path("llama", "F32", None)))
+        NativeEngine(ModelFile(tiny.path("llama", "F32", None)))

@@ -153,8 +153,8 @@ def test_fingerprints_tell_files_apart_by_size_beginning_and_end(tmp_path):
 
 
 def test_a_loaded_engine_has_a_key(tiny):
-    engine = tiny.engine("llama", "Q4_0")
-    key = ProfileKey.of(engine)
+    engine, path = tiny.engine("llama", "Q4_0"), tiny.path("llama", "Q4_0")
+    key = ProfileKey.of(engine, path)
     assert key is not None
     assert (key.engine, key.threads, key.isa) == ("native", 1, engine.isa)
-    assert key.model == fingerprint(engine.path)
+    assert key.model == fingerprint(path)

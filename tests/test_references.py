@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 import maglio
 from maglio import references
+from maglio._core import FrozenAutomaton
 from maglio.cli import generate as cli_generate
 from maglio.cli.app import app
 from maglio.cli.terminal import summary
-from maglio.decode.stats import GenerationStats
-from maglio.draft.source import SourceCounts
-from maglio.draft.suffix import FrozenAutomaton
+from maglio.decode import GenerationStats, SourceCounts
+from maglio.draft.source import DraftSource
 from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
 from maglio.references import index_files, index_reference, read_reference
 from support.models import TINY, write_model
@@ -144,7 +144,8 @@ def test_the_model_drafts_from_references(model):
     )
     assert out.tokens == plain.tokens
     assert out.stats.sources["reference:1"].accepted > 20
-    assert list(out.stats.sources) == ["conversation", "reference:0", "reference:1"]
+    names = [name for name in out.stats.sources if name != "history"]
+    assert names == ["conversation", "reference:0", "reference:1"]
     stream = model.stream([1, 2, 3], max_tokens=40, references=[list(plain.tokens)])
     assert "reference:0" in {token.source for token in stream}
 
@@ -156,68 +157,17 @@ def test_a_bad_reference_is_refused_before_anything_is_generated(model, bad):
 
 
 def test_references_do_not_go_with_a_source_of_ones_own(model):
-    class Own:
-        def suggest(self, context, limit):
-            return []
+    class Own(DraftSource):
+        def propose(self, stream, limit):
+            return None
 
-        def observe(self, committed):
+        def observe(self, step):
             pass
 
     how = maglio.Speculation(source=Own())
     assert model.generate([1], max_tokens=3, speculation=how).stats.drafted == 0
     with pytest.raises(InvalidArgumentError, match="source of your own"):
         model.stream([1], speculation=how, references=[[1]])
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"policy": "best"},
-        {"max_draft": 0},
-        {"min_draft": 17},
-        {"min_match": 0},
-        {"window": 0},
-        {"min_acceptance": 2},
-        {"mute_for": -1},
-    ],
-)
-def test_impossible_speculation_is_refused(bad):
-    with pytest.raises(InvalidArgumentError):
-        maglio.Speculation(**bad)
-
-
-def test_the_calibrated_policy_may_verify_single_tokens():
-    assert maglio.Speculation(policy="record")._decode_options().min_draft == 2
-    assert maglio.Speculation(policy="calibrated")._decode_options().min_draft == 1
-    assert maglio.Speculation(policy="calibrated", min_draft=3)._decode_options().min_draft == 3
-    assert maglio.Speculation(max_draft=1)._decode_options().min_draft == 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "recycling", "expected"),
-    [
-        ("calibrated", None, False),
-        ("record", None, True),
-        ("calibrated", True, True),
-        ("record", False, False),
-    ],
-)
-def test_the_record_policy_recycles_unless_told_otherwise(model, policy, recycling, expected):
-    how = maglio.Speculation(policy=policy, recycling=recycling)
-    out = model.generate([1, 2], max_tokens=4, speculation=how)
-    assert list(out.stats.sources) == ["conversation"] + ["recycling"] * expected
-
-
-def test_generations_share_a_history_only_when_asked_to(model):
-    alone = maglio.Speculation(policy="calibrated")
-    sharing = maglio.Speculation(policy="calibrated", history=True)
-    assert "history" not in model.generate([1, 2], speculation=alone).stats.sources
-    first = model.generate([1, 2], speculation=sharing)
-    assert "history" not in first.stats.sources
-    assert "history" not in model.generate([1, 2], speculation=alone).stats.sources
-    again = model.generate([1, 2], speculation=sharing)
-    assert again.stats.sources["history"].accepted > 0
-    assert again.tokens == first.tokens
 
 
 def test_the_command_line_passes_references_on(model, folder, monkeypatch):
@@ -229,7 +179,11 @@ def test_the_command_line_passes_references_on(model, folder, monkeypatch):
     args += ["--reference", str(folder / "a.txt"), "--spec-ref", str(folder / "b.txt")]
     result = CliRunner().invoke(app, args, catch_exceptions=False)
     sources = json.loads(result.stdout)["stats"]["sources"]
-    assert list(sources) == ["conversation", "reference:0", "reference:1"]
+    assert [name for name in sources if name != "history"] == [
+        "conversation",
+        "reference:0",
+        "reference:1",
+    ]
 
 
 def test_an_index_is_built_on_the_command_line(folder, monkeypatch):
@@ -272,23 +226,6 @@ def test_the_summary_counts_by_source_when_there_are_several():
     expected = "accepted 10/16 (62%): conversation 4/10, reference:0 6/6 muted |"
     assert expected in summary(stats(several))
     assert "(40%) |" in summary(stats({"conversation": SourceCounts(10, 4)}))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"recycling": "x"},
-        {"history": "x"},
-        {"history": True, "policy": "record"},
-        {"source": 3},
-        {"gate": "x"},
-        {"policy": "x"},
-    ],
-    ids=str,
-)
-def test_senseless_speculation_is_refused_when_it_is_made(options):
-    with pytest.raises(InvalidArgumentError):
-        maglio.Speculation(**options)
 
 
 @pytest.mark.parametrize(

@@ -7,66 +7,173 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "engine/model_loader.h"
-#include "gguf/gguf.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using maglio::Cache;
 using maglio::Engine;
-using maglio::GateActivation;
-using maglio::GgufFile;
-using maglio::KvCache;
-using maglio::Matrix;
+using maglio::InvalidInput;
 using maglio::Model;
-using maglio::ModelSpec;
 using maglio::RowPool;
+using maglio::Segment;
 
 namespace {
 
-using Tokens = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Order = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Row = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+using Batch = nb::typed<nb::sequence, nb::typed<nb::tuple, nb::object, nb::object, int>>;
+using Rows = nb::typed<nb::list, Logits>;
 
-Row copy_row(const std::vector<float>& values) {
-  float* copy = new float[values.size()];
-  std::copy(values.begin(), values.end(), copy);
-  nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<float*>(p); });
-  return Row(copy, {values.size()}, owner);
+// How a message shows a value.
+std::string shown(nb::handle value) {
+  const nb::object text = nb::steal(PyObject_ASCII(value.ptr()));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(text).substr(0, 80);
 }
 
-Row matrix_row(const Matrix& matrix, int row) {
-  if (row < 0 || row >= matrix.rows()) throw nb::index_error("no such row");
-  std::vector<float> values(static_cast<size_t>(matrix.cols()));
-  matrix.unpack_row(row, values.data());
-  return copy_row(values);
+[[noreturn]] void refuse_token(size_t index, nb::handle value, int n_vocab) {
+  throw InvalidInput("tokens[" + std::to_string(index) + "] is " + shown(value) +
+                     ", must be an integer from 0 to " + std::to_string(n_vocab - 1));
 }
 
-// A matrix whose memory goes back to the engine's pool when Python drops it.
-Logits borrow_rows(const std::shared_ptr<RowPool>& pool, size_t rows, size_t cols) {
-  struct Loan {
-    std::shared_ptr<RowPool> pool;
-    RowPool::Buffer buffer;
-  };
-  auto loan = std::make_unique<Loan>(Loan{pool, pool->take(rows * cols)});
-  float* data = loan->buffer.data.get();
-  nb::capsule owner(loan.release(), [](void* p) noexcept {
+// Integers (numpy's count, truth values do not) that fit; whether they are in the vocabulary is
+// the engine's to say.
+int32_t to_id(nb::handle value, size_t index, int n_vocab) {
+  PyObject* p = value.ptr();
+  int overflow = 0;
+  long long id = -1;
+  if (PyLong_CheckExact(p)) {
+    id = PyLong_AsLongLongAndOverflow(p, &overflow);
+  } else {
+    if (PyBool_Check(p) || !PyIndex_Check(p)) refuse_token(index, value, n_vocab);
+    const nb::object number = nb::steal(PyNumber_Index(p));
+    if (!number.is_valid()) {
+      PyErr_Clear();
+      refuse_token(index, value, n_vocab);
+    }
+    id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  }
+  if (overflow != 0 || id < 0 || id >= n_vocab) refuse_token(index, value, n_vocab);
+  return static_cast<int32_t>(id);
+}
+
+// A batch as the core takes it. Holds what the Python objects may lose while other threads run.
+class ParsedBatch {
+ public:
+  ParsedBatch(nb::handle batch, int n_vocab) : n_vocab_(n_vocab) {
+    const nb::object items = nb::steal(PySequence_Fast(batch.ptr(), "a batch is a sequence"));
+    if (!items.is_valid()) throw nb::python_error();
+    segments_.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())));
+    // The size is asked for anew each time: converting a token may run code that shortens a list.
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
+      const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i));
+      add(item);
+    }
+    // Growing moved the ids; now they stay.
+    const int32_t* next = ids_.data();
+    for (Segment& segment : segments_) {
+      segment.tokens = next;
+      next += segment.n;
+    }
+  }
+
+  const std::vector<Segment>& segments() const { return segments_; }
+  size_t n_logits() const { return n_logits_; }
+
+ private:
+  void add(nb::handle item) {
+    if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 3) {
+      throw InvalidInput("a segment is " + shown(item) +
+                         ", must be a tuple of cache, tokens and n_logits");
+    }
+    const nb::handle cache = PyTuple_GET_ITEM(item.ptr(), 0);
+    const nb::handle tokens = PyTuple_GET_ITEM(item.ptr(), 1);
+    const nb::handle n_logits = PyTuple_GET_ITEM(item.ptr(), 2);
+    Segment segment{};
+    if (!nb::isinstance<Cache>(cache)) {
+      throw InvalidInput("cache is " + shown(cache) + ", must be a cache of this engine");
+    }
+    segment.cache = nb::inst_ptr<Cache>(cache);
+    held_.push_back(nb::borrow(cache));
+    const size_t before = ids_.size();
+    add_tokens(tokens);
+    segment.n = static_cast<int>(ids_.size() - before);
+    if (!nb::try_cast(n_logits, segment.n_logits) || segment.n_logits < 0 ||
+        segment.n_logits > segment.n) {
+      throw InvalidInput("n_logits is " + shown(n_logits) + ", must be an integer from 0 to " +
+                         std::to_string(segment.n));
+    }
+    n_logits_ += static_cast<size_t>(segment.n_logits);
+    segments_.push_back(segment);
+  }
+
+  void add_tokens(nb::handle tokens) {
+    Ids array;
+    if (!PyList_CheckExact(tokens.ptr()) && !PyTuple_CheckExact(tokens.ptr()) &&
+        nb::try_cast(tokens, array, false)) {
+      check_count(array.shape(0));
+      ids_.insert(ids_.end(), array.data(), array.data() + array.shape(0));
+      return;
+    }
+    const nb::object items = nb::steal(PySequence_Fast(tokens.ptr(), ""));
+    if (!items.is_valid()) {
+      PyErr_Clear();
+      throw InvalidInput("tokens is " + shown(tokens) + ", must be a sequence of token ids");
+    }
+    check_count(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
+      const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i));
+      ids_.push_back(to_id(item, static_cast<size_t>(i), n_vocab_));
+    }
+  }
+
+  // Before they are converted: what is far too long should be refused at once.
+  void check_count(size_t count) const {
+    if (count <= static_cast<size_t>(Engine::kMaxRows)) return;
+    throw InvalidInput("tokens has " + std::to_string(count) +
+                       " token ids; a forward takes at most " + std::to_string(Engine::kMaxRows) +
+                       ", all segments together");
+  }
+
+  const int n_vocab_;
+  std::vector<nb::object> held_;
+  std::vector<int32_t> ids_;
+  std::vector<Segment> segments_;
+  size_t n_logits_ = 0;
+};
+
+// Memory for rows that goes back to the engine's pool when Python drops the last view of it.
+struct Loan {
+  std::shared_ptr<RowPool> pool;
+  RowPool::Buffer buffer;
+};
+
+nb::capsule borrow_rows(const std::shared_ptr<RowPool>& pool, size_t floats, float*& data) {
+  auto loan = std::make_unique<Loan>(Loan{pool, pool->take(floats)});
+  data = loan->buffer.data.get();
+  return nb::capsule(loan.release(), [](void* p) noexcept {
     std::unique_ptr<Loan> ended(static_cast<Loan*>(p));
     ended->pool->give_back(std::move(ended->buffer));
   });
-  return Logits(data, {rows, cols}, owner);
 }
 
-Logits forward(Engine& engine, KvCache& cache, const Tokens& tokens, int n_logits) {
-  if (n_logits < 0 || static_cast<size_t>(n_logits) > tokens.shape(0)) {
-    throw std::invalid_argument("n_logits must be from 0 to the number of tokens");
+Rows forward(Engine& engine, const Batch& batch) {
+  const size_t n_vocab = static_cast<size_t>(engine.model().spec.n_vocab);
+  const ParsedBatch parsed(batch, engine.model().spec.n_vocab);
+  const std::vector<Segment>& segments = parsed.segments();
+  float* logits = nullptr;
+  const nb::capsule owner = borrow_rows(engine.rows(), parsed.n_logits() * n_vocab, logits);
+  {
+    const nb::gil_scoped_release release;
+    engine.forward(segments.data(), static_cast<int>(segments.size()), logits);
   }
-  Logits logits = borrow_rows(engine.rows(), static_cast<size_t>(n_logits),
-                              static_cast<size_t>(engine.model().spec.n_vocab));
-  nb::gil_scoped_release release;
-  engine.forward(cache, tokens.data(), static_cast<int>(tokens.shape(0)), n_logits, logits.data());
-  return logits;
+  Rows out;
+  for (const Segment& segment : segments) {
+    const size_t rows = static_cast<size_t>(segment.n_logits);
+    out.append(Logits(logits, {rows, n_vocab}, owner));
+    logits += rows * n_vocab;
+  }
+  return out;
 }
 
 std::vector<std::string> isa_names() {
@@ -76,11 +183,11 @@ std::vector<std::string> isa_names() {
 }
 
 std::shared_ptr<Engine> make_engine(std::shared_ptr<const Model> model, const std::string& isa,
-                                    int threads) {
+                                    int threads, size_t cache_budget) {
   const maglio::Kernels* kernels = maglio::find_kernels(isa.c_str());
   if (kernels == nullptr) throw std::invalid_argument("no such instruction set: " + isa);
   if (threads < 1) throw std::invalid_argument("threads must be at least 1");
-  return std::make_shared<Engine>(std::move(model), *kernels, threads);
+  return std::make_shared<Engine>(std::move(model), *kernels, threads, cache_budget);
 }
 
 }  // namespace
@@ -88,78 +195,19 @@ std::shared_ptr<Engine> make_engine(std::shared_ptr<const Model> model, const st
 void bind_engine(nb::module_& m) {
   m.def("isa_names", &isa_names, "Instruction sets this machine can run, best first.");
 
-  nb::enum_<GateActivation>(m, "GateActivation")
-      .value("SILU", GateActivation::kSilu)
-      .value("GELU_TANH", GateActivation::kGeluTanh);
-
-  nb::class_<ModelSpec>(m, "ModelSpec", "Dimensions and switches of a model.")
-      .def(nb::init<>())
-      .def_rw("n_layer", &ModelSpec::n_layer)
-      .def_rw("n_embd", &ModelSpec::n_embd)
-      .def_rw("n_head", &ModelSpec::n_head)
-      .def_rw("n_kv_head", &ModelSpec::n_kv_head)
-      .def_rw("head_dim", &ModelSpec::head_dim)
-      .def_rw("n_ff", &ModelSpec::n_ff)
-      .def_rw("n_vocab", &ModelSpec::n_vocab)
-      .def_rw("norm_eps", &ModelSpec::norm_eps)
-      .def_rw("attention_scale", &ModelSpec::attention_scale)
-      .def_rw("embedding_scale", &ModelSpec::embedding_scale)
-      .def_rw("activation", &ModelSpec::activation)
-      .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
-
-  nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")
-      .def_prop_ro("rows", &Matrix::rows)
-      .def_prop_ro("cols", &Matrix::cols)
-      .def_prop_ro("bytes", &Matrix::bytes)
-      .def("row", &matrix_row, "index"_a, "One row as float32, as the engine sees it.");
-  m.def(
-      "read_matrix",
-      [](const GgufFile& file, const std::string& name) {
-        return maglio::load_matrix(file, name, {}, 1);
-      },
-      "file"_a, "name"_a, "Repacks one tensor of a file.");
-
-  nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
-      .def(nb::new_([](const ModelSpec& spec) { return maglio::make_model(spec); }), "spec"_a)
-      .def(
-          "add_rope",
-          [](Model& model, const Doubles& inverse_frequencies) {
-            const double* p = inverse_frequencies.data();
-            model.ropes.push_back({{p, p + inverse_frequencies.shape(0)}});
-            return static_cast<int>(model.ropes.size()) - 1;
-          },
-          "inverse_frequencies"_a, "Defines a rotation and returns its index.")
-      .def("set_attention_kind", &maglio::set_attention_kind, "layer"_a, "window"_a, "rope"_a)
-      .def(
-          "load_vector",
-          [](Model& model, const GgufFile& file, const std::string& tensor, int layer,
-             const std::string& role) { maglio::load_vector(model, file, tensor, layer, role); },
-          "file"_a, "tensor"_a, "layer"_a, "role"_a)
-      .def(
-          "load_matrix",
-          [](Model& model, const GgufFile& file, const std::string& tensor, int layer,
-             const std::string& role, const Order& order, int threads) {
-            nb::gil_scoped_release release;
-            maglio::load_weight(model, file, tensor, layer, role,
-                                {order.data(), order.data() + order.shape(0)}, threads);
-          },
-          "file"_a, "tensor"_a, "layer"_a, "role"_a, "order"_a, "threads"_a)
-      .def_ro("spec", &Model::spec)
-      .def_prop_ro("weight_bytes", &Model::weight_bytes)
-      .def("check", &Model::check, "What is wrong with the model, or an empty string.");
-
-  nb::class_<KvCache>(m, "KvCache", "One sequence's keys and values.")
-      .def(nb::init<const ModelSpec&, int>(), "spec"_a, "n_ctx"_a)
-      .def_static("bytes_needed", &KvCache::bytes_needed, "spec"_a, "n_ctx"_a)
-      .def_prop_ro("n_ctx", &KvCache::n_ctx)
-      .def_prop_ro("length", &KvCache::length)
-      .def("truncate", &KvCache::truncate, "length"_a);
-
   nb::class_<Engine>(m, "Engine", "The forward pass of one model.")
-      .def(nb::new_(&make_engine), "model"_a, "isa"_a, "threads"_a)
+      .def(nb::new_(&make_engine), "model"_a, "isa"_a, "threads"_a, "cache_budget"_a,
+           "Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.")
       .def_ro_static("MAX_ROWS", &Engine::kMaxRows)
       .def_prop_ro("isa", &Engine::isa)
       .def_prop_ro("threads", &Engine::threads)
-      .def("forward", &forward, "cache"_a, "tokens"_a, "n_logits"_a,
-           "Appends tokens to the cache and returns the rows of the last n_logits of them.");
+      .def_prop_ro(
+          "cache_bytes", [](const Engine& engine) { return engine.pages().bytes_lent(); },
+          "Bytes of all pages in use.")
+      .def_prop_ro(
+          "page_bytes", [](const Engine& engine) { return engine.pages().page_bytes(); },
+          "Bytes of a page.")
+      .def("new_cache", &Engine::new_cache, "n_ctx"_a)
+      .def("forward", &forward, "batch"_a,
+           "Append segments (cache, tokens, n_logits) to their caches; returns the rows of each.");
 }

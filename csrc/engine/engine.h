@@ -1,49 +1,67 @@
 // The forward pass. Token ids in, logits out.
 //
 // The row law: the logits of a position and the cache rows it leaves are a pure function of the
-// tokens up to it. Every step below computes each row by itself (kernels.h), and each output by
-// one thread from start to end, so neither the number of rows nor of threads can change a bit.
+// tokens up to it. Every step computes each row by itself (kernels.h), and each output by one
+// thread from start to end, so neither what else is in a batch nor the number of threads can change
+// a bit.
 #pragma once
 
 #include <memory>
 #include <mutex>
-#include <vector>
 
-#include "engine/kv_cache.h"
+#include "engine/cache.h"
+#include "engine/errors.h"
 #include "engine/model.h"
 #include "engine/row_pool.h"
 #include "engine/thread_pool.h"
 
 namespace maglio {
 
+struct Scratch;
+
+// What a forward appends to one cache: n tokens, and logits are wanted of the last n_logits.
+struct Segment {
+  Cache* cache;
+  const int32_t* tokens;
+  int n;
+  int n_logits;
+};
+
 class Engine {
  public:
-  // `model` must pass Model::check().
-  Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads);
+  // `model` must pass Model::check(). Caches use at most `cache_budget` bytes at a time; 0 stands
+  // for no limit.
+  Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads,
+         size_t cache_budget = 0);
   ~Engine();
 
   const Model& model() const { return *model_; }
   const char* isa() const { return kernels_.isa; }
   int threads() const { return pool_.size(); }
+  const PagePool& pages() const { return *pages_; }
   // Where callers may get memory for logits.
   const std::shared_ptr<RowPool>& rows() const { return rows_; }
 
-  // Most rows of one forward; longer inputs are the caller's to cut.
+  // Most rows of one forward, all segments together; longer inputs are the caller's to cut.
   static constexpr int kMaxRows = 128;
 
-  // Appends n tokens (1 to kMaxRows, ids below n_vocab, within the cache's room) to `cache` and
-  // writes the logits of the last n_logits of them to logits[n_logits][n_vocab]. Throws
-  // std::invalid_argument, with the cache untouched, on anything else. Thread-safe; the cache must
-  // not be in use elsewhere.
-  void forward(KvCache& cache, const int32_t* tokens, int n, int n_logits, float* logits);
+  std::shared_ptr<Cache> new_cache(int n_ctx) const;
+
+  // Appends every segment (at least one token, ids below n_vocab, a cache of this engine that no
+  // other segment names) to its cache and writes the wanted logits, segment after segment, to
+  // logits[sum of n_logits][n_vocab]. All or nothing: throws InvalidInput, ContextFull or
+  // std::bad_alloc with every cache as it was. Thread-safe; forwards wait for each other.
+  void forward(const Segment* segments, int count, float* logits);
 
  private:
-  struct Scratch;
-  struct Pass;
+  void check(const Segment* segments, int count) const;
+  void reserve(const Segment* segments, int count);
 
   std::shared_ptr<const Model> model_;
   const Kernels& kernels_;
   ThreadPool pool_;
+  std::shared_ptr<const PageLayout> layout_;
+  std::shared_ptr<PagePool> pages_;
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<RowPool> rows_ = std::make_shared<RowPool>();
   std::mutex mutex_;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/matrix.h"
+#include "kernels/matrix_view.h"
 
 namespace maglio {
 
@@ -37,18 +37,20 @@ struct AttentionQuery {
   int last;
 };
 
-// One key/value head of a layer's cache.
+constexpr int kKeyTile = 16;
+// Positions per step of the running softmax. Steps begin at multiples of it, whatever the query.
+constexpr int kAttentionBlock = 64;
+
+// One key/value head of a layer's cache, in pages of one attention block each.
 //
 // Keys are in tiles of 16 positions, [tile][head_dim][16], so that a vector lane is a position;
 // values are [position][head_dim]. Both are half precision.
 struct CacheHead {
-  const uint16_t* keys;
-  const uint16_t* values;
+  const uint16_t* const* pages;  // [position / 64]
+  size_t keys;                   // where they begin within every page
+  size_t values;
 };
 
-constexpr int kKeyTile = 16;
-// Positions per step of the running softmax. Steps begin at multiples of it, whatever the query.
-constexpr int kAttentionBlock = 64;
 constexpr int kMaxHeadDim = 512;
 
 struct Kernels {

@@ -17,7 +17,8 @@ from maglio.errors import (
     OutOfMemoryError,
 )
 from maglio.generation import Generation, Stream, TextToken
-from maglio.model import Model, load
+from maglio.loading import load
+from maglio.model import Model
 from maglio.speculation import Speculation
 from maglio.version import __version__
 

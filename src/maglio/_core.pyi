@@ -1,6 +1,6 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 import enum
 import os
 from typing import Annotated, Final
@@ -159,30 +159,25 @@ class GgufFile:
     def tensors(self) -> list[TensorInfo]:
         """The tensor directory, in file order."""
 
-def isa_names() -> list[str]:
-    """Instruction sets this machine can run, best first."""
-
 class GateActivation(enum.Enum):
     SILU = 0
 
     GELU_TANH = 1
 
-class ModelSpec:
-    """Dimensions and switches of a model."""
+class RopeSpec:
+    """A rotation: the angle per position of each pair."""
+
+    def __init__(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Source:
+    """Rows of a tensor that stand for a weight."""
+
+    def __init__(self, tensor: str, first_row: int = 0, all_rows: int = 0) -> None: ...
+
+class AttentionSpec:
+    """The shape of an attention sub-layer."""
 
     def __init__(self) -> None: ...
-
-    @property
-    def n_layer(self) -> int: ...
-
-    @n_layer.setter
-    def n_layer(self, arg: int, /) -> None: ...
-
-    @property
-    def n_embd(self) -> int: ...
-
-    @n_embd.setter
-    def n_embd(self, arg: int, /) -> None: ...
 
     @property
     def n_head(self) -> int: ...
@@ -203,10 +198,97 @@ class ModelSpec:
     def head_dim(self, arg: int, /) -> None: ...
 
     @property
+    def scale(self) -> float: ...
+
+    @scale.setter
+    def scale(self, arg: float, /) -> None: ...
+
+    @property
+    def window(self) -> int: ...
+
+    @window.setter
+    def window(self, arg: int, /) -> None: ...
+
+    @property
+    def rope(self) -> int: ...
+
+    @rope.setter
+    def rope(self, arg: int, /) -> None: ...
+
+    @property
+    def head_norms(self) -> bool: ...
+
+    @head_norms.setter
+    def head_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def paired_rows(self) -> bool: ...
+
+    @paired_rows.setter
+    def paired_rows(self, arg: bool, /) -> None: ...
+
+class GatedSpec:
+    """The shape of a gated feed-forward sub-layer."""
+
+    def __init__(self) -> None: ...
+
+    @property
     def n_ff(self) -> int: ...
 
     @n_ff.setter
     def n_ff(self, arg: int, /) -> None: ...
+
+    @property
+    def activation(self) -> GateActivation: ...
+
+    @activation.setter
+    def activation(self, arg: GateActivation, /) -> None: ...
+
+class LayerSpec:
+    """The shape of a layer."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def mixer(self) -> AttentionSpec: ...
+
+    @mixer.setter
+    def mixer(self, arg: AttentionSpec, /) -> None: ...
+
+    @property
+    def feed_forward(self) -> GatedSpec: ...
+
+    @feed_forward.setter
+    def feed_forward(self, arg: GatedSpec, /) -> None: ...
+
+    @property
+    def post_norms(self) -> bool: ...
+
+    @post_norms.setter
+    def post_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def sources(self) -> dict[str, Source]: ...
+
+    @sources.setter
+    def sources(self, arg: Mapping[str, Source], /) -> None: ...
+
+class ModelSpec:
+    """The shape of a model."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def architecture(self) -> str: ...
+
+    @architecture.setter
+    def architecture(self, arg: str, /) -> None: ...
+
+    @property
+    def n_embd(self) -> int: ...
+
+    @n_embd.setter
+    def n_embd(self, arg: int, /) -> None: ...
 
     @property
     def n_vocab(self) -> int: ...
@@ -221,22 +303,22 @@ class ModelSpec:
     def norm_eps(self, arg: float, /) -> None: ...
 
     @property
-    def attention_scale(self) -> float: ...
-
-    @attention_scale.setter
-    def attention_scale(self, arg: float, /) -> None: ...
-
-    @property
     def embedding_scale(self) -> float: ...
 
     @embedding_scale.setter
     def embedding_scale(self, arg: float, /) -> None: ...
 
     @property
-    def activation(self) -> GateActivation: ...
+    def ropes(self) -> list[RopeSpec]: ...
 
-    @activation.setter
-    def activation(self, arg: GateActivation, /) -> None: ...
+    @ropes.setter
+    def ropes(self, arg: Sequence[RopeSpec], /) -> None: ...
+
+    @property
+    def layers(self) -> list[LayerSpec]: ...
+
+    @layers.setter
+    def layers(self, arg: Sequence[LayerSpec], /) -> None: ...
 
     def check(self) -> str:
         """What the engine cannot do, or an empty string."""
@@ -262,46 +344,57 @@ def read_matrix(file: GgufFile, name: str) -> Matrix:
 class Model:
     """Weights, repacked for the engine."""
 
-    def __init__(self, spec: ModelSpec) -> None: ...
-
-    def add_rope(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
-        """Defines a rotation and returns its index."""
-
-    def set_attention_kind(self, layer: int, window: int, rope: int) -> None: ...
-
-    def load_vector(self, file: GgufFile, tensor: str, layer: int, role: str) -> None: ...
-
-    def load_matrix(self, file: GgufFile, tensor: str, layer: int, role: str, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int) -> None: ...
-
     @property
     def spec(self) -> ModelSpec: ...
 
     @property
     def weight_bytes(self) -> int: ...
 
-    def check(self) -> str:
-        """What is wrong with the model, or an empty string."""
+def load_model(file: GgufFile, spec: ModelSpec, known: Set[str], threads: int) -> Model:
+    """
+    Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.
+    """
 
-class KvCache:
-    """One sequence's keys and values."""
-
-    def __init__(self, spec: ModelSpec, n_ctx: int) -> None: ...
-
-    @staticmethod
-    def bytes_needed(spec: ModelSpec, n_ctx: int) -> int: ...
+class Cache:
+    """One sequence inside an engine: a table of shared pages."""
 
     @property
-    def n_ctx(self) -> int: ...
+    def length(self) -> int:
+        """Positions held."""
 
     @property
-    def length(self) -> int: ...
+    def floor(self) -> int:
+        """The shortest length that truncate() reaches exactly."""
 
-    def truncate(self, length: int) -> None: ...
+    @property
+    def n_ctx(self) -> int:
+        """Most positions."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its pages, shared ones too."""
+
+    def truncate(self, length: int) -> int:
+        """Keep the first ``length`` positions, and return how many are kept."""
+
+    def fork(self, length: int) -> Cache:
+        """
+        An independent cache of the first ``length`` positions, on the same pages.
+        """
+
+    def reserve(self, n: int) -> None:
+        """Make room for ``n`` more positions; no position changes."""
+
+def isa_names() -> list[str]:
+    """Instruction sets this machine can run, best first."""
 
 class Engine:
     """The forward pass of one model."""
 
-    def __init__(self, model: Model, isa: str, threads: int) -> None: ...
+    def __init__(self, model: Model, isa: str, threads: int, cache_budget: int) -> None:
+        """
+        Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.
+        """
 
     MAX_ROWS: Final[int] = ...
     """(arg: object, /) -> int"""
@@ -312,9 +405,19 @@ class Engine:
     @property
     def threads(self) -> int: ...
 
-    def forward(self, cache: KvCache, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_logits: int) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]:
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of all pages in use."""
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page."""
+
+    def new_cache(self, n_ctx: int) -> Cache: ...
+
+    def forward(self, batch: Sequence[tuple[object, object, int]]) -> list[Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]]:
         """
-        Appends tokens to the cache and returns the rows of the last n_logits of them.
+        Append segments (cache, tokens, n_logits) to their caches; returns the rows of each.
         """
 
 class Recycling:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from maglio.decode import FinishReason, GenerationStats, run
+from maglio.checks import MAX_TOKEN_ID, check_int
+from maglio.decode import FinishReason, GenerationStats, run, total
 from maglio.decode import Sequence as TokenSequence
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine
-from maglio.text import Tokenizer, Transcript
+from maglio.errors import InvalidArgumentError
+from maglio.text import StopMatcher, Tokenizer, Transcript
+from maglio.tokens import checked_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,22 @@ class Generation:
         tokens: ids of all generated tokens, a stop token included.
         text: their text, cut before the stop string if one ended it.
         finish_reason: ``stop`` (a stop token or a stop string) or ``length`` (``max_tokens``, or
-            the context is full).
+            the context is full); ``None`` when it failed.
         stats: counts and times.
+        error: why it failed, where one generation of many does not end the others. What was
+            generated before is in ``tokens`` and ``text``.
     """
 
     tokens: tuple[int, ...]
     text: str
     finish_reason: FinishReason | None
     stats: GenerationStats
+    error: Exception | None = None
+
+    @classmethod
+    def failed(cls, error: Exception) -> Generation:
+        """One that could not begin."""
+        return cls((), "", None, total(()), error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +74,12 @@ class Ending:
     max_tokens: int
     stop: Sequence[str] = ()
     stop_ids: Sequence[int] = ()
+
+    def check(self, tokenizer: Tokenizer, n_vocab: int) -> None:
+        """Raise InvalidArgumentError if a generation could never end so."""
+        check_int("max_tokens", self.max_tokens, 0, MAX_TOKEN_ID)
+        checked_tokens("stop_tokens", self.ids(tokenizer), n_vocab)
+        StopMatcher(self.stop)
 
     def ids(self, tokenizer: Tokenizer) -> frozenset[int]:
         """All ids that end it."""
@@ -125,11 +142,10 @@ class Reading:
         """How many tokens stay now that it has ended: all up to a stop token or a stop string."""
         return self.transcript.kept(len(self.text))
 
-    def result(self) -> Generation:
+    def result(self, error: Exception | None = None) -> Generation:
         """Everything, as a value."""
-        return Generation(
-            tuple(self.ids), self.text, self.sequence.finish_reason, self.sequence.stats
-        )
+        reason = None if error is not None else self.sequence.finish_reason
+        return Generation(tuple(self.ids), self.text, reason, self.sequence.stats, error)
 
 
 class Stream(Iterator[TextToken]):
@@ -210,3 +226,14 @@ class Stream(Iterator[TextToken]):
         for _ in self:
             pass
         return self._reading.result()
+
+
+def texts_of(stop: Sequence[str]) -> Sequence[str]:
+    """The stop strings; a text alone is one.
+
+    Raises:
+        InvalidArgumentError: it is neither.
+    """
+    if not isinstance(stop, Sequence):
+        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
+    return (stop,) if isinstance(stop, str) else stop

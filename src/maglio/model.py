@@ -1,72 +1,35 @@
-"""Loading a model and generating with it: the library's front door."""
+"""A loaded model, and what can be done with it: the library's front door."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from maglio.batch import Batch, Job, SharedBeginning, sampling_of_each
 from maglio.chat import Conversation, OnFull
-from maglio.checks import check_choice
-from maglio.decode import Picker, SamplingParams
+from maglio.checks import check_int
+from maglio.decode import Picker, SamplingParams, Scheduler
 from maglio.decode import Sequence as TokenSequence
-from maglio.default_model import default_model_path
 from maglio.draft.cascade import Cascade
 from maglio.draft.past import History
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.native import NativeEngine
+from maglio.engine.base import Engine
 from maglio.engine.session import Session
-from maglio.errors import InvalidArgumentError
-from maglio.generation import Ending, Generation, Reading, Stream
-from maglio.gguf import ModelFile
+from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.generation import Ending, Generation, Reading, Stream, texts_of
 from maglio.history_file import HistoryFile
-from maglio.model_text import read_chat_template, read_tokenizer
 from maglio.references import Reference, each, index_reference
-from maglio.speculation import DraftingSetup, Speculation
+from maglio.speculation import Drafting, DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
-
-
-def load(
-    path: str | Path | None = None,
-    *,
-    engine: str = "auto",
-    n_ctx: int = 4096,
-    threads: int | None = None,
-    kv_cache: str = "f16",
-) -> Model:
-    """Load a GGUF model.
-
-    Args:
-        path: the file; the installed default model when ``None``.
-        engine: ``native``, or ``auto``, which is the native engine too.
-        n_ctx: context length of a session in tokens; at most what the model was trained for.
-        threads: number of threads; the machine's physical cores when ``None``.
-        kv_cache: precision of the KV cache: ``f16``.
-
-    Raises:
-        ModelFileError: the file is missing, damaged, or of an unsupported kind.
-        InvalidArgumentError: an argument is out of range.
-        OutOfMemoryError: the model does not fit in memory.
-    """
-    check_choice("engine", engine, ("auto", "native"))
-    check_choice("kv_cache", kv_cache, ("f16",))
-    file = ModelFile(default_model_path() if path is None else path)
-    tokenizer = read_tokenizer(file)
-    native = NativeEngine(file, n_ctx=n_ctx, threads=threads)
-    if tokenizer.n_vocab not in (0, native.n_vocab):
-        raise file.error(
-            f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
-            f"{native.n_vocab}; the file contradicts itself"
-        )
-    return Model(native, tokenizer, chat_template=read_chat_template(file))
 
 
 class Model:
@@ -75,23 +38,41 @@ class Model:
     Attributes:
         engine: computes logits.
         tokenizer: text to token ids and back.
+        path: the file that it was read from, if it was read from one.
         drafting: sets up drafting for its streams.
     """
 
     def __init__(
-        self, engine: NativeEngine, tokenizer: Tokenizer, *, chat_template: str | None = None
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        *,
+        chat_template: str | Mapping[str, str] | None = None,
+        path: Path | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self.path = path
         self.drafting = DraftingSetup(
             engine.n_vocab, lambda: self.cost, can_rewind=engine.can_rewind
         )
         self._chat_template = chat_template
+        self._file_size = 0 if path is None else path.stat().st_size  # the file may go away
+
+    @property
+    def name(self) -> str:
+        """The name of its file; that of the engine for a model without one."""
+        return self.engine.name if self.path is None else self.path.name
+
+    @property
+    def profile_key(self) -> ProfileKey | None:
+        """What a measured profile of its costs is kept under; ``None`` if its file is gone."""
+        return None if self.path is None else ProfileKey.of(self.engine, self.path)
 
     @cached_property
     def cost(self) -> CostModel:
         """What a forward costs: this machine's profile of the model, or a built-in table."""
-        key = ProfileKey.of(self.engine)
+        key = self.profile_key
         measured = None if key is None else ProfileStore().load(key)
         if measured is not None:
             return measured.curve()
@@ -102,7 +83,7 @@ class Model:
         """How conversations are written for this model; ChatML if its file does not say.
 
         Raises:
-            ChatTemplateError: the template in the model file is not valid.
+            ChatTemplateError: the template in the model file is too long.
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
 
@@ -144,20 +125,11 @@ class Model:
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
+        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
         sampling = sampling or SamplingParams()
-        picker = Picker(sampling, self.engine.n_vocab)
-        drafter, cost, history = self.drafting.start(speculation, sampling)
-        if drafter is not None:
-            self._add_references(drafter.source, references)
-        sequence = TokenSequence(self.engine.new_cache(), picker, drafter, n_ctx=self.engine.n_ctx)
-        ending = Ending(max_tokens=max_tokens, stop=_texts(stop), stop_ids=tuple(stop_tokens))
-        reading = Reading(sequence, self.tokenizer, ids, ending)
-
-        def remember() -> None:
-            if history is not None:
-                history.add(sequence.tokens)
-
-        return Stream(self.engine, reading, cost, progress=on_prefill, on_end=remember)
+        drafting = self._start(speculation, sampling, references)
+        reading, remember = self._begin(ids, ending, sampling, drafting)
+        return Stream(self.engine, reading, drafting.cost, progress=on_prefill, on_end=remember)
 
     def generate(
         self,
@@ -180,6 +152,113 @@ class Model:
             stop=stop,
             stop_tokens=stop_tokens,
         ).result()
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = ...,
+        max_tokens: int = ...,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = ...,
+        speculation: bool | Speculation = ...,
+        references: Sequence[Reference] = ...,
+        stop: Sequence[str] = ...,
+        stop_tokens: Sequence[int] = ...,
+        as_completed: Literal[False] = ...,
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> list[Generation]: ...
+
+    @overload
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = ...,
+        max_tokens: int = ...,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = ...,
+        speculation: bool | Speculation = ...,
+        references: Sequence[Reference] = ...,
+        stop: Sequence[str] = ...,
+        stop_tokens: Sequence[int] = ...,
+        as_completed: Literal[True],
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> Iterator[tuple[int, Generation]]: ...
+
+    def generate_many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        max_parallel: int = 8,
+        max_tokens: int = 128,
+        sampling: SamplingParams | Sequence[SamplingParams] | None = None,
+        speculation: bool | Speculation = True,
+        references: Sequence[Reference] = (),
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+        as_completed: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Generation] | Iterator[tuple[int, Generation]]:
+        """Generate after many prompts at once: their rows share forwards.
+
+        Each result is, to the bit, the one that :meth:`generate` gives for its prompt alone. What
+        all prompts begin with is computed once.
+
+        Args:
+            prompts: texts or token ids.
+            max_parallel: most generations at a time. Each needs memory for its own tokens.
+            max_tokens: most tokens to generate for each.
+            sampling: how tokens are chosen; or one for each prompt. Greedily when ``None``.
+            speculation: whether, or how, to draft. A source of your own must be given as a
+                function that makes one, since every generation needs its own.
+            references: documents to draft from, as for :meth:`stream`.
+            stop: a generation ends before the first of these texts.
+            stop_tokens: ids that end a generation, besides the model's own.
+            as_completed: return an iterator of (number of the prompt, generation) that yields each
+                as it ends, instead of a list in the order of the prompts.
+            progress: called with (prompts done, prompts in all) after each.
+
+        Returns:
+            The generations. One that failed has its :attr:`Generation.error`; it does not end the
+            others.
+
+        Raises:
+            InvalidArgumentError: an argument can never work. A prompt that cannot work is an error
+                of its own generation.
+            OutOfMemoryError: a reference is too large to index.
+        """
+        given = list(prompts)
+        check_int("max_parallel", max_parallel, 1, 1 << 16)
+        each_sampling = sampling_of_each(sampling, len(given))
+        if isinstance(speculation, Speculation) and isinstance(speculation.source, DraftSource):
+            raise InvalidArgumentError(
+                "a draft source serves one stream; give a function that makes one as source of "
+                "the Speculation"
+            )
+        self.drafting.start(speculation, SamplingParams())  # raises for what can never work
+        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
+        ending.check(self.tokenizer, self.engine.n_vocab)
+        indexed = [index_reference(r, self.tokenizer) for r in each(references)]
+        shared = SharedBeginning(self.engine, [self._try_encode(prompt) for prompt in given])
+
+        def job(number: int) -> Job:
+            def begin() -> tuple[Reading, Callable[[], None]]:
+                ids = self._encode(given[number])
+                drafting = self._start(speculation, each_sampling[number], indexed)
+                return self._begin(ids, ending, each_sampling[number], drafting, shared)
+
+            return begin
+
+        batch = Batch(
+            Scheduler(self.engine, self.drafting.cost),
+            [job(number) for number in range(len(given))],
+            max_parallel=min(max_parallel, self.engine.max_rows),
+            progress=progress,
+        )
+        if as_completed:
+            return batch.run()
+        done = dict(batch.run())
+        return [done[number] for number in range(len(given))]
 
     def chat(
         self,
@@ -215,7 +294,7 @@ class Model:
 
         Raises:
             InvalidArgumentError: an argument can never work.
-            ChatTemplateError: the model's chat template is not valid.
+            ChatTemplateError: the model's chat template is too long.
             OutOfMemoryError: there is no memory for the cache or a reference.
         """
         return Conversation(
@@ -226,14 +305,14 @@ class Model:
             references=references,
             max_tokens=max_tokens,
             on_full=on_full,
-            stop=_texts(stop),
+            stop=texts_of(stop),
             on_prefill=on_prefill,
             tools=tools,
             template_variables=template_variables,
         )
 
-    def history(self, key: str = "") -> History:
-        """The history of streams with this key; the empty one is that of ``history=True``."""
+    def history(self, key: str | None = None) -> History:
+        """The history of streams with ``history=key``; without a key, that of ``history=True``."""
         return self.drafting.history(key)
 
     @property
@@ -243,9 +322,45 @@ class Model:
         ``History(store=model.history_file)`` is a history that does; see
         :attr:`Speculation.history`.
         """
-        path = self.engine.path
-        key = f"{self.tokenizer.fingerprint} {path.name} {path.stat().st_size}"
+        if self.path is None:
+            raise InvalidArgumentError("a model without a file has no history on disk")
+        key = f"{self.tokenizer.fingerprint} {self.path.name} {self._file_size}"
         return HistoryFile(key, self.engine.n_vocab, separator=self.tokenizer.eos_id)
+
+    def _start(
+        self,
+        speculation: bool | Speculation,
+        sampling: SamplingParams,
+        references: Sequence[Reference],
+    ) -> Drafting:
+        """Set up drafting for a new stream."""
+        drafting = self.drafting.start(speculation, sampling)
+        if drafting.drafter is not None:
+            self._add_references(drafting.drafter.source, references)
+        return drafting
+
+    def _begin(
+        self,
+        ids: Sequence[int],
+        ending: Ending,
+        sampling: SamplingParams,
+        drafting: Drafting,
+        shared: SharedBeginning | None = None,
+    ) -> tuple[Reading, Callable[[], None]]:
+        """Begin a generation; also returns what remembers it when it has ended."""
+        picker = Picker(sampling, self.engine.n_vocab)
+        cache = self.engine.new_cache() if shared is None else shared.cache(ids)
+        known = cache.length
+        sequence = TokenSequence(
+            cache, picker, drafting.drafter, n_ctx=self.engine.n_ctx, tokens=ids[:known]
+        )
+        reading = Reading(sequence, self.tokenizer, ids[known:], ending)
+
+        def remember() -> None:
+            if drafting.history is not None:
+                drafting.history.add(sequence.tokens)
+
+        return reading, remember
 
     def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
         documents = each(references)
@@ -259,6 +374,13 @@ class Model:
         for document in documents:
             source.add_reference(index_reference(document, self.tokenizer))
 
+    def _try_encode(self, prompt: Prompt) -> Sequence[int]:
+        """The ids of a prompt; none if it has none, which is told when its turn comes."""
+        try:
+            return self._encode(prompt)
+        except MaglioError:
+            return ()
+
     def _encode(self, prompt: Prompt) -> Sequence[int]:
         if not isinstance(prompt, (str, Sequence, np.ndarray)) or isinstance(prompt, bytes):
             raise InvalidArgumentError(f"the prompt is {prompt!r:.80}, must be text or token ids")
@@ -268,9 +390,3 @@ class Model:
                 "the prompt is empty; give at least one token for the model to continue"
             )
         return ids
-
-
-def _texts(stop: Sequence[str]) -> Sequence[str]:
-    if not isinstance(stop, Sequence):
-        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
-    return (stop,) if isinstance(stop, str) else stop

@@ -57,7 +57,7 @@ def index_reference(reference: Reference, tokenizer: Tokenizer) -> FrozenAutomat
     """Index a reference given in the program; an index is returned as it is.
 
     Raises:
-        InvalidArgumentError: it is empty, too long, cannot be read, or is no reference at all.
+        InvalidArgumentError: it is empty, too long, cannot be read, or is not a reference at all.
         IndexFileError: an index file is damaged, or another tokenizer made it.
         OutOfMemoryError: the index does not fit in memory.
     """
@@ -98,7 +98,7 @@ def index_files(
     a text, if the tokenizer has one.
 
     Raises:
-        InvalidArgumentError: a path cannot be read, is no text, or there are no or too many files.
+        InvalidArgumentError: a path cannot be read, is not text, or there are no or too many files.
         OutOfMemoryError: the index does not fit in memory.
     """
     files = _text_files(paths)

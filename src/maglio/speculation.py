@@ -63,6 +63,8 @@ class Speculation:
         check_int("max_draft", self.max_draft, 1, MAX_TOKEN_ID)
         if not isinstance(self.gate, (bool, GateOptions)):
             raise InvalidArgumentError(f"gate is {self.gate!r}, must be True, False or GateOptions")
+        if self.cost is not None and not callable(getattr(self.cost, "cost", None)):
+            raise InvalidArgumentError(f"cost is {self.cost!r:.80}, must be a CostModel or None")
         if not isinstance(self.history, (bool, str, History)):
             raise InvalidArgumentError(
                 f"history is {self.history!r:.80}, must be True, False, a name or a History"
@@ -99,15 +101,15 @@ class DraftingSetup:
         self._n_vocab = n_vocab
         self._curve = curve
         self._can_rewind = can_rewind
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str | None, History] = {}
 
     @cached_property
     def cost(self) -> LiveCost:
         """What a forward costs, as all streams of the model have learnt it."""
         return LiveCost(self._curve())
 
-    def history(self, key: str = "") -> History:
-        """The history that streams with this key share; the empty key is that of ``True``."""
+    def history(self, key: str | None = None) -> History:
+        """The history that streams with this key share; ``None`` is that of ``True``."""
         return self._histories.setdefault(key, History())
 
     def start(self, speculation: bool | Speculation, sampling: SamplingParams) -> Drafting:
@@ -118,13 +120,15 @@ class DraftingSetup:
             sampling: how the stream's tokens will be chosen.
 
         Raises:
-            InvalidArgumentError: ``speculation`` is something else.
+            InvalidArgumentError: an argument is something else.
             OutOfMemoryError: there is no memory for the tables.
         """
         if not isinstance(speculation, (bool, Speculation)):
             raise InvalidArgumentError(
                 f"speculation is {speculation!r:.80}, must be True, False or a Speculation"
             )
+        if not isinstance(sampling, SamplingParams):
+            raise InvalidArgumentError(f"sampling is {sampling!r:.80}, must be SamplingParams")
         how = speculation if isinstance(speculation, Speculation) else Speculation()
         cost = self.cost if how.cost is None else LiveCost(how.cost)
         if speculation is False or not self._can_rewind:
@@ -149,7 +153,7 @@ class DraftingSetup:
             return how.history
         if how.history is False:
             return None
-        return self.history("" if how.history is True else f"named {how.history}")
+        return self.history(None if how.history is True else how.history)
 
     def _source(self, how: Speculation, setting: Setting) -> DraftSource:
         if isinstance(how.source, DraftSource):

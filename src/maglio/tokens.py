@@ -61,8 +61,10 @@ def token_array(
             checked_tokens(name, tokens.tolist(), n_vocab)
         return np.ascontiguousarray(tokens, dtype=np.int32)
     try:
-        ids = array("i", tokens)  # several times faster than numpy on short lists
+        elements = [*tokens]  # or bytes would be read as an array's memory
+        ids = array("i", elements)  # several times faster than numpy on short lists
         valid = len(ids) == 0 or (min(ids) >= 0 and max(ids) < n_vocab)
+        valid = valid and bool not in map(type, elements)
     except (TypeError, OverflowError):
         valid = False
     # Saying which id is wrong is left to the slow check, which is right about all of them.

@@ -17,11 +17,13 @@ from maglio.bench.peers import (
     SuffixDecodingSource,
 )
 from maglio.bench.peers.suffix_decoding import RuleCorpus, make_corpus
+from support.cascades import plain, prompt, verified
 
 
 def suggest(source, stream, limit=100):
-    source.observe(stream)
-    return list(source.suggest(stream, limit))
+    source.observe(prompt(stream))
+    draft = source.propose(stream, limit)
+    return [] if draft is None else list(draft.tokens)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,11 @@ def test_ngram_mod_empties_its_table_after_five_bad_drafts():
     suggest(NgramModSource(table), text)
     source = NgramModSource(table)
     for begin in range(0, 25, 5):
-        assert suggest(source, text[begin : begin + 25]) != []
+        source.observe(prompt(text[begin : begin + 25]))
+        draft = source.propose([], 100)
+        assert len(draft.tokens) >= 48
         assert table.get(text[50:74]) == text[74]
-        source.observe([5])
+        source.observe(verified(draft, [5]))
     assert table.get(text[50:74]) is None
 
 
@@ -118,14 +122,14 @@ def test_suffix_decoding_takes_the_best_score_not_the_longest_match():
 def test_suffix_decoding_remembers_outputs_but_not_prompts():
     past = PastOutputs()
     first = SuffixDecodingSource(past)
-    first.observe(list(range(500, 540)))
-    first.observe([1, 2, 3])
+    first.observe(prompt(range(500, 540)))
+    first.observe(plain(1, 2, 3))
     second = SuffixDecodingSource(past)
-    second.observe(list(range(600, 640)))
-    second.observe([1])
-    assert list(second.suggest([], 16)) == [2]
-    second.observe([501])
-    assert list(second.suggest([], 16)) == []
+    second.observe(prompt(range(600, 640)))
+    second.observe(plain(1))
+    assert list(second.propose([], 16).tokens) == [2]
+    second.observe(plain(501))
+    assert list(second.propose([], 16).tokens) == []
 
 
 class FakeTree:
@@ -156,9 +160,9 @@ def test_where_arctic_inference_is_installed_its_own_tree_drafts(monkeypatch):
     past = PastOutputs()
     for _ in range(2):
         source = SuffixDecodingSource(past)
-        source.observe(list(range(30)))
-        assert source.suggest([], 40) == [7, 8]
-        source.observe([30, 31])
+        source.observe(prompt(range(30)))
+        assert source.propose([], 40).tokens == [7, 8]
+        source.observe(plain(30, 31))
     outputs, _, own = FakeTree.made
     assert own.sequences == {0: list(range(32))}
     assert outputs.sequences == {1: [30, 31], 2: [30, 31]}

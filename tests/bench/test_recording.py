@@ -9,14 +9,21 @@ import pytest
 
 from maglio.bench.record import record_run
 from maglio.bench.runs_file import read_runs, write_runs
+from maglio.engine.session import Session
 from maglio.errors import ContextFullError, DataFileError, InvalidArgumentError
-from support.toy_session import ToySession
+from support.toy_engine import ToyEngine
 
 PROMPT = [3, 14, 15, 9]
 
 
+def toy_session(**engine) -> Session:
+    return Session(ToyEngine(**engine))
+
+
 def toy_run(max_tokens=6, **kwargs):
-    return record_run(ToySession(n_ctx=64), PROMPT, category="toy", max_tokens=max_tokens, **kwargs)
+    return record_run(
+        toy_session(n_ctx=64), PROMPT, category="toy", max_tokens=max_tokens, **kwargs
+    )
 
 
 def test_every_row_is_recorded_where_its_token_is():
@@ -26,7 +33,7 @@ def test_every_row_is_recorded_where_its_token_is():
     logits = np.concatenate([run.prompt_logits, run.output_logits])
     assert len(run.output) == 6
     for place in range(len(stream)):
-        row = ToySession().row(stream[: place + 1])
+        row = ToyEngine().row(stream[: place + 1])
         best = np.argsort(-row, kind="stable")[:8]
         assert ids[place].tolist() == best.tolist()
         assert logits[place].tolist() == row[best].tolist()
@@ -36,15 +43,15 @@ def test_every_row_is_recorded_where_its_token_is():
 def test_a_run_ends_with_its_stop_token_or_the_context():
     whole = toy_run().output.tolist()
     assert toy_run(stop_tokens=[whole[2]]).output.tolist() == whole[: whole.index(whole[2]) + 1]
-    short = record_run(ToySession(n_ctx=7), PROMPT, category="toy", max_tokens=60)
+    short = record_run(toy_session(n_ctx=7), PROMPT, category="toy", max_tokens=60)
     assert len(short.output) == 3
 
 
 def test_prompts_that_cannot_run_are_refused():
     with pytest.raises(ContextFullError):
-        record_run(ToySession(n_ctx=4), PROMPT, category="toy", max_tokens=1)
+        record_run(toy_session(n_ctx=4), PROMPT, category="toy", max_tokens=1)
     with pytest.raises(InvalidArgumentError):
-        record_run(ToySession(), [], category="toy", max_tokens=1)
+        record_run(toy_session(), [], category="toy", max_tokens=1)
 
 
 def test_a_recording_comes_back_as_it_was(tmp_path):

@@ -21,7 +21,7 @@ from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import TextToken
 from support.real_models import real_model_path
 
-HOW = maglio.Speculation(policy="calibrated", history=False)
+HOW = maglio.Speculation(history=False)
 
 
 @pytest.fixture(scope="module")

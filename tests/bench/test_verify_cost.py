@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -17,22 +15,12 @@ from maglio.economics.probe import (
     strict_break_even,
 )
 from maglio.errors import InvalidArgumentError
-from support.clock import Clock, timed_session
-
-
-def toy_engine(clock, seconds, *, n_ctx=512, **session):
-    return SimpleNamespace(
-        name="toy",
-        exactness="bitwise",
-        n_vocab=60,
-        n_ctx=n_ctx,
-        session=lambda: timed_session(clock, seconds, n_ctx=n_ctx, **session),
-    )
+from support.clock import Clock, timed_engine
 
 
 def test_costs_are_in_plain_steps_by_context_and_width():
     clock = Clock()
-    engine = toy_engine(clock, lambda rows: 0.02 * NATIVE_COST.cost(rows))
+    engine = timed_engine(clock, lambda rows: 0.02 * NATIVE_COST.cost(rows))
     costs = measure(engine, contexts=(8, 100), drafts=(1, 3, 7, 15), repetitions=3, clock=clock)
     assert [at.context for at in costs.contexts] == [8, 100]
     for at in costs.contexts:
@@ -48,7 +36,7 @@ def test_costs_are_in_plain_steps_by_context_and_width():
 def test_a_machine_that_slows_down_meanwhile_does_not_bend_the_curve():
     clock = Clock()
     pace = iter(np.linspace(1.0, 3.0, 200))
-    engine = toy_engine(clock, lambda rows: next(pace) * NATIVE_COST.cost(rows))
+    engine = timed_engine(clock, lambda rows: next(pace) * NATIVE_COST.cost(rows))
     costs = measure(engine, contexts=(8,), drafts=(1, 3, 7), repetitions=9, clock=clock)
     assert [costs.cost(k) for k in (1, 3, 7)] == pytest.approx([1.26, 1.35, 1.83], rel=0.01)
 
@@ -56,7 +44,7 @@ def test_a_machine_that_slows_down_meanwhile_does_not_bend_the_curve():
 def test_an_outlier_widens_nothing_but_itself():
     clock = Clock()
     steps = iter(range(10**6))
-    engine = toy_engine(clock, lambda rows: 50.0 if next(steps) == 40 else 1.0 + rows / 10)
+    engine = timed_engine(clock, lambda rows: 50.0 if next(steps) == 40 else 1.0 + rows / 10)
     costs = measure(engine, contexts=(8,), drafts=(1, 3), repetitions=9, clock=clock)
     assert costs.contexts[0].verify[1].median == pytest.approx(1.2 / 1.1)
     assert costs.contexts[0].verify[3].median == pytest.approx(1.4 / 1.1)
@@ -64,7 +52,7 @@ def test_an_outlier_widens_nothing_but_itself():
 
 def test_rows_equal_to_the_plain_ones_are_counted():
     clock = Clock()
-    engine = toy_engine(clock, lambda rows: 1.0)
+    engine = timed_engine(clock, lambda rows: 1.0)
     costs = measure(engine, contexts=(8, 16), drafts=(1, 4), repetitions=2, clock=clock)
     assert costs.rows_compared == costs.rows_equal == 2 * (2 + 5)
     assert costs.bitwise
@@ -72,23 +60,16 @@ def test_rows_equal_to_the_plain_ones_are_counted():
 
 def test_a_row_that_depends_on_the_batch_is_caught():
     clock = Clock()
-    engine = toy_engine(clock, lambda rows: 1.0)
-    make = engine.session
+    engine = timed_engine(clock, lambda rows: 1.0)
+    exact = engine.forward
 
-    def careless():
-        session = make()
-        exact = session.forward
+    def careless(batch):
+        [rows] = exact(batch)
+        if len(rows) == 5:
+            rows[3, 7] = np.nextafter(rows[3, 7], np.float32(9))
+        return [rows]
 
-        def forward(tokens):
-            rows = exact(tokens)
-            if len(tokens) == 5:
-                rows[3, 7] = np.nextafter(rows[3, 7], np.float32(9))
-            return rows
-
-        session.forward = forward
-        return session
-
-    engine.session = careless
+    engine.forward = careless
     costs = measure(engine, contexts=(8,), drafts=(1, 4), repetitions=2, clock=clock)
     assert (costs.rows_compared, costs.rows_equal) == (7, 6)
     assert not costs.bitwise
@@ -97,31 +78,27 @@ def test_a_row_that_depends_on_the_batch_is_caught():
 def test_the_cache_is_left_at_the_context_before_every_timing():
     clock = Clock()
     lengths = []
-    engine = toy_engine(clock, lambda rows: 1.0)
-    make = engine.session
+    engine = timed_engine(clock, lambda rows: 1.0)
+    exact = engine.forward
 
-    def watched():
-        session = make()
-        exact = session.forward
+    def watched(batch):
+        lengths.append(batch[0].cache.length)
+        return exact(batch)
 
-        def forward(tokens):
-            lengths.append(session.length)
-            return exact(tokens)
-
-        session.forward = forward
-        return session
-
-    engine.session = watched
+    engine.forward = watched
     measure(engine, contexts=(8,), drafts=(1, 4), repetitions=3, clock=clock)
-    compared = 5 + 2  # plain rows one after the other, then two verifies
-    assert set(lengths[5:compared]) == set(lengths[compared:]) == {8}
+    prefill, plain, verifies, timed = lengths[:1], lengths[1:6], lengths[6:8], lengths[8:]
+    assert prefill == [0]
+    assert plain == [8, 9, 10, 11, 12]
+    assert set(verifies) == set(timed) == {8}
+    assert len(timed) == 3 * (1 + 2 * 2)
 
 
 def test_progress_ends_at_its_total():
     clock = Clock()
     seen = []
     measure(
-        toy_engine(clock, lambda rows: 1.0),
+        timed_engine(clock, lambda rows: 1.0),
         contexts=(8, 16),
         drafts=(1,),
         repetitions=2,
@@ -133,7 +110,7 @@ def test_progress_ends_at_its_total():
 
 def test_contexts_that_do_not_fit_are_left_out_and_none_is_an_error():
     clock = Clock()
-    engine = toy_engine(clock, lambda rows: 1.0, n_ctx=20)
+    engine = timed_engine(clock, lambda rows: 1.0, n_ctx=20)
     costs = measure(engine, contexts=(8, 15, 16), drafts=(4,), repetitions=2, clock=clock)
     assert [at.context for at in costs.contexts] == [8, 15]
     with pytest.raises(InvalidArgumentError, match=r"no context of \[16\] tokens and 5 more .* 20"):
@@ -152,7 +129,7 @@ def test_contexts_that_do_not_fit_are_left_out_and_none_is_an_error():
 )
 def test_senseless_arguments_are_refused(arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        measure(toy_engine(Clock(), lambda rows: 1.0), **arguments)
+        measure(timed_engine(Clock(), lambda rows: 1.0), **arguments)
 
 
 def test_break_even_is_what_makes_a_verify_worth_its_cost():

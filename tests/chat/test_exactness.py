@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import maglio
+from maglio.engine.session import Session
 from maglio.errors import ContextFullError
 from support.chat_model import STOP
 
@@ -20,8 +21,8 @@ REFERENCE = "the quick brown fox jumps over the lazy dog; " * 3
 SPECULATION = (
     False,
     True,
-    maglio.Speculation(min_draft=1, max_draft=8, mute_for=0, gate=False),
-    maglio.Speculation(policy="calibrated", gate=False),
+    maglio.Speculation(source="record", max_draft=8, gate=False),
+    maglio.Speculation(gate=False, history=False),
 )
 
 MESSAGES = st.sampled_from(["hi", "", "the quick brown fox", "<|im_end|>", "é\n\nя", "on and on"])
@@ -110,15 +111,16 @@ def test_no_script_shows_whether_speculation_is_on(
 
 def check_index(chat):
     """The indexes have learnt the conversation, token for token, and nothing else."""
-    index = chat._gate.inner
-    known = list(chat._decoder.tokens[: chat._gate._told])
+    drafter = chat._stream._sequence.drafter
+    index = drafter.source
+    known = list(chat._stream._sequence.tokens[: drafter._told])
     assert list(index._stream) == known
-    assert index._conversation.matcher.total_tokens == len(known)
+    assert index._conversation[0]._index.total_tokens == len(known)
     assert known == list(chat.tokens[: len(known)])
 
 
 def test_drafts_are_accepted_in_these_tests(model):
-    ungated = maglio.Speculation(gate=False)
+    ungated = maglio.Speculation(source="record", gate=False)
     chat = model.chat(sampling=REPETITIVE, max_tokens=60, speculation=ungated)
     for _ in range(2):
         chat.send("on and on").result()
@@ -144,7 +146,7 @@ def test_the_cache_after_many_turns_is_that_of_a_fresh_prefill(model):
     chat.undo()
     chat.send("on").result()
     ids = chat.tokens
-    session = chat._session
+    session = Session(model.engine, chat._stream._sequence.cache)
     assert session.length >= len(ids) - 1
     session.truncate(len(ids) - 1)
     reused = session.forward(ids[-1:])[0]
@@ -163,3 +165,26 @@ def test_speculation_can_be_switched_in_mid_conversation(model, max_tokens):
             chat.send("the quick").result()
         seen.append((chat.tokens, chat.position))
     assert seen[0] == seen[1]
+
+
+FORK_STEPS = st.lists(STEPS, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=FORK_STEPS, one=FORK_STEPS, other=FORK_STEPS, speculation=st.booleans())
+def test_a_fork_goes_on_like_a_conversation_that_came_all_the_way(
+    model, before, one, other, speculation
+):
+    def begin():
+        return model.chat("be brief", sampling=SAMPLED, speculation=speculation, max_tokens=7)
+
+    chat = begin()
+    play(chat, before)
+    branch = chat.fork()
+    seen = play(chat, one), play(branch, other)
+    alone = []
+    for rest in (one, other):
+        whole = begin()
+        play(whole, before)
+        alone.append(play(whole, rest))
+    assert seen == tuple(alone)

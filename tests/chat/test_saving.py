@@ -1,4 +1,4 @@
-"""Saved conversations and warm indexes: they come back whole, or say what is wrong."""
+"""Saved conversations and histories: they come back whole, or say what is wrong."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import stat
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import maglio
-from maglio.chat.warm import MAX_TOKENS, WarmIndex
 from maglio.errors import ConversationFileError, IndexFileError
+from maglio.history_file import MAX_TOKENS, HistoryFile
 from support.chat_model import STOP
 
 SAMPLED = maglio.SamplingParams(temperature=0.9, logit_bias={STOP: 3.0}, seed=7)
@@ -55,8 +54,9 @@ def test_a_reopened_conversation_drafts_from_what_was_said(roomy_model, tmp_path
     chat.save(tmp_path / "talk.json")
     again = roomy_model.chat(max_tokens=60)
     again.load(tmp_path / "talk.json")
-    next(again.send("on and on"))
-    index = again._gate.inner._conversation.matcher
+    answer = again.send("on and on")
+    next(answer), next(answer)
+    index = again._stream._sequence.drafter.source._conversation[0]._index
     assert index.total_tokens >= len(chat.tokens)
 
 
@@ -148,11 +148,12 @@ KILLED = textwrap.dedent("""
     from pathlib import Path
     import maglio
     from maglio.chat import saved
-    from maglio.chat.warm import WarmIndex
+    import numpy as np
+    from maglio.history_file import HistoryFile
 
     def save(n):
-        if sys.argv[3] == "warm":
-            return WarmIndex("key", 300, folder=Path(sys.argv[1])).add([n] * 9, None)
+        if sys.argv[3] == "history":
+            return HistoryFile("key", 300, folder=Path(sys.argv[1])).add(np.full(9, n, np.int32))
         turn = maglio.Turn(str(n) * 1000, "x", (1,), "stop")
         saved.write(Path(sys.argv[1], "talk.json"), saved.SavedChat(
             fingerprint="f", system=None, turns=(turn,) * 50, dropped=0, references=(),
@@ -169,15 +170,15 @@ KILLED = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("what", ["chat", "warm"])
+@pytest.mark.parametrize("what", ["chat", "history"])
 @pytest.mark.parametrize(("at", "saved"), [("fsync", 1), ("replace", 1), ("replace+", 2)])
 def test_being_killed_while_saving_loses_nothing_saved_before(tmp_path, what, at, saved):
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), at, what], check=False)
     assert done.returncode == -signal.SIGKILL
-    if what == "warm":
-        warm = WarmIndex("key", 300, folder=tmp_path)
-        assert warm.tokens().tolist() == [n for n in range(1, saved + 1) for _ in range(9)]
-        warm.add([3], None)  # no lock is left behind
+    if what == "history":
+        kept = HistoryFile("key", 300, folder=tmp_path)
+        assert kept.tokens().tolist() == [n for n in range(1, saved + 1) for _ in range(9)]
+        kept.add(np.array([3], np.int32))  # no lock is left behind
     else:
         chat = maglio.chat.saved.read(tmp_path / "talk.json", 300)
         assert chat.position == saved
@@ -187,37 +188,60 @@ def test_being_killed_while_saving_loses_nothing_saved_before(tmp_path, what, at
 def test_tomorrows_chat_drafts_from_todays(roomy_model, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     texts = ("the quick brown fox", "on and on")
-    said = talk(roomy_model.chat(sampling=SAMPLED, warm=True), *texts)
-    again = roomy_model.chat(sampling=SAMPLED, warm=True)
+
+    def chat(**options):
+        return roomy_model.chat(sampling=SAMPLED, **options)
+
+    def kept():
+        return maglio.Speculation(history=maglio.History(store=roomy_model.history_file))
+
+    said = talk(chat(speculation=kept()), *texts)
+    again = chat(speculation=kept())
     assert talk(again, *texts) == said
-    assert again.stats.sources["reference:warm"].accepted > 0
+    assert again.stats.sources["history"].accepted > 0
     again.clear_references()
     again.add_reference("the quick")
     talk(again, "hi")
-    assert {"reference:warm", "reference:0"} <= again.turns[-1].stats.sources.keys()
-    roomy_model.warm_index.clear()
-    assert len(roomy_model.warm_index.tokens()) == 0
-    assert talk(roomy_model.chat(sampling=SAMPLED), *texts) == said
-    assert not roomy_model.warm_index.path.exists()  # nothing is kept unasked
+    assert {"history", "reference:0"} <= again.turns[-1].stats.sources.keys()
+    roomy_model.history_file.clear()
+    assert len(roomy_model.history_file.tokens()) == 0
+    assert talk(chat(), *texts) == said
+    assert not roomy_model.history_file.path.exists()  # nothing is kept unasked
 
 
-def test_a_warm_index_is_bounded_and_private(tmp_path):
-    warm = WarmIndex("key", 300, folder=tmp_path / "warm")
-    warm.add(np.zeros(MAX_TOKENS, np.int32).tolist(), None)
-    warm.add([5, 6], 299)
-    assert len(warm.tokens()) == MAX_TOKENS
-    assert warm.tokens()[-4:].tolist() == [0, 5, 6, 299]
-    assert stat.S_IMODE((tmp_path / "warm").stat().st_mode) == 0o700
-    assert stat.S_IMODE(warm.path.stat().st_mode) == 0o600
-    assert WarmIndex("other", 300, folder=tmp_path / "warm").path != warm.path
+def test_a_history_is_bounded_and_private(tmp_path):
+    kept = HistoryFile("key", 300, separator=299, folder=tmp_path / "kept")
+    kept.add(np.zeros(MAX_TOKENS, np.int32))
+    kept.add(np.array([5, 6], np.int32))
+    assert len(kept.tokens()) == MAX_TOKENS
+    assert kept.tokens()[-4:].tolist() == [299, 5, 6, 299]
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+    assert HistoryFile("other", 300, folder=tmp_path / "kept").path != kept.path
 
 
 @pytest.mark.parametrize("n_bytes", [0, 5, 47, 48, 51])
-def test_a_damaged_warm_index_says_how_to_go_on(tmp_path, n_bytes):
-    warm = WarmIndex("key", 300, folder=tmp_path)
-    warm.add([1, 2, 3], None)
-    warm.path.write_bytes(warm.path.read_bytes()[:n_bytes])
-    with pytest.raises(IndexFileError, match=r"\.tokens: it is damaged; .*--clear-warm"):
-        warm.tokens()
+def test_a_damaged_history_says_how_to_go_on(tmp_path, n_bytes):
+    kept = HistoryFile("key", 300, folder=tmp_path)
+    kept.add(np.array([1, 2, 3], np.int32))
+    kept.path.write_bytes(kept.path.read_bytes()[:n_bytes])
+    with pytest.raises(IndexFileError, match=r"\.tokens: it is damaged; .*--clear-history"):
+        kept.tokens()
     with pytest.raises(IndexFileError):
-        WarmIndex("key", 2, folder=Path(tmp_path)).add([1], None)
+        HistoryFile("key", 2, folder=tmp_path).add(np.array([1], np.int32))
+
+
+def test_a_history_that_cannot_be_kept_loses_no_answer(roomy_model, tmp_path):
+    class Full:
+        def tokens(self):
+            return np.empty(0, np.int32)
+
+        def add(self, tokens):
+            raise IndexFileError("no space left")
+
+    how = maglio.Speculation(history=maglio.History(store=Full()))
+    chat = roomy_model.chat(sampling=SAMPLED, speculation=how)
+    with pytest.warns(RuntimeWarning, match="not kept on disk: no space left"):
+        said = talk(chat, "hi")
+    assert [turn.answer for turn in chat.turns] == said
+    talk(chat, "hi")  # it is told once

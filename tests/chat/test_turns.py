@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import maglio
+from maglio.draft.source import Draft, DraftSource
 from maglio.errors import ChatTemplateError, ContextFullError, InvalidArgumentError
 from support.chat_model import STOP, TEMPLATE, chat_model
 
@@ -12,11 +13,10 @@ SAMPLED = maglio.SamplingParams(temperature=0.9, logit_bias={STOP: 3.5}, seed=7)
 TEXTS = ("hi", "the quick brown fox", "on and on", "hi")
 
 
-class Oracle:
+class Oracle(DraftSource):
     """Drafts what plain decoding has generated, stop tokens and all, and records what it hears."""
 
     topk = 3
-    drafted_by = "oracle"
 
     def __init__(self, streams, width=6):
         self.streams = streams
@@ -24,30 +24,26 @@ class Oracle:
         self.seen = []
         self.rows = []
         self.rewound = []
-        self.truncated = []
+        self.judged = []
 
-    def counts(self):
-        return {}
+    def propose(self, stream, limit):
+        assert self.seen == list(stream)
+        for known in self.streams:
+            if known[: len(stream)] == tuple(stream):
+                return Draft(known[len(stream) :][: min(self.width, limit)], "oracle")
+        return None
 
-    def suggest(self, context, limit):
-        for stream in self.streams:
-            if stream[: len(context)] == tuple(context):
-                return stream[len(context) :][: min(self.width, limit)]
-        return []
+    def observe(self, step):
+        if step.top is not None:
+            assert len(step.fed) == len(step.top)
+            self.rows.append((len(self.seen), tuple(step.fed)))
+        if step.draft is not None:
+            self.judged.append((len(step.draft.tokens), step.accepted))
+        self.seen += step.tokens
 
-    def observe(self, committed):
-        self.seen += committed
-
-    def observe_topk(self, tokens, candidates):
-        assert len(tokens) == len(candidates)
-        self.rows.append((len(self.seen), tuple(tokens)))
-
-    def truncate_pending(self, n):
-        self.truncated.append(n)
-
-    def rewind(self, kept):
-        self.rewound.append(len(kept))
-        self.seen = list(kept)
+    def rewind(self, stream):
+        self.rewound.append(len(stream))
+        self.seen = list(stream)
 
 
 def plain_streams(model, **options):
@@ -57,7 +53,7 @@ def plain_streams(model, **options):
     for text in TEXTS:
         answer = chat.send(text)
         next(answer)
-        prompt = chat._decoder.tokens[:-1]
+        prompt = chat._stream._sequence.tokens[:-1]
         answer.result()
         streams.append((*prompt, *answer.tokens))
     return streams, chat
@@ -96,10 +92,12 @@ def test_a_stop_inside_a_draft_counts_as_far_as_its_tokens_stay(roomy_model):
     )
     for text in TEXTS[: plain.turns.index(turn)]:
         chat.send(text).result()
-    oracle.truncated.clear()
     chat.send(turn.user).result()
+    oracle.judged.clear()
+    next(chat.send("hi"))  # the last step of the turn is told with the next message
+    chat.send("hi").result()
     # The prefill gives the first token; the last draft ended with the stop token.
-    assert oracle.truncated[-1] == (len(turn.tokens) - 1) % 17
+    assert oracle.judged[0] == ((len(turn.tokens) - 1) % 17,) * 2
 
 
 def test_an_empty_answer_is_a_turn(model):
@@ -152,18 +150,18 @@ def test_an_abandoned_answer_becomes_a_turn_when_the_chat_goes_on(model):
         next(first)
 
 
-def test_ctrl_c_in_a_forward_keeps_what_was_said(model):
+def test_ctrl_c_in_a_forward_keeps_what_was_said(model, monkeypatch):
     chat = model.chat(sampling=SAMPLED, speculation=False)
-    forward = chat._session.forward
+    forward = model.engine.forward
     calls = []
 
-    def interrupted(tokens):
-        calls.append(tokens)
-        if len(calls) == 4:
+    def interrupted(batch):
+        calls.append(batch)
+        if len(calls) == 5:  # a prefill and four steps
             raise KeyboardInterrupt
-        return forward(tokens)
+        return forward(batch)
 
-    chat._session.forward = interrupted
+    monkeypatch.setattr(model.engine, "forward", interrupted)
     answer = chat.send("hi")
     with pytest.raises(KeyboardInterrupt):
         answer.result()
@@ -341,13 +339,13 @@ def test_the_template_gets_tools_and_variables_with_every_turn(folder):
 def test_a_setting_that_is_refused_leaves_the_conversation_whole(roomy_model):
     chat = roomy_model.chat(max_tokens=12)
     chat.send("hello hello hello").result()
-    before = chat.sampling, chat.speculation, chat._gate, chat._decoder
+    before = chat.sampling, chat.speculation, chat._stream._sequence
 
-    class TakesNone:
-        def suggest(self, context, limit):
-            return []
+    class TakesNone(DraftSource):
+        def propose(self, stream, limit):
+            return None
 
-        def observe(self, committed):
+        def observe(self, step):
             pass
 
     chat.add_reference("hello again")
@@ -361,8 +359,7 @@ def test_a_setting_that_is_refused_leaves_the_conversation_whole(roomy_model):
     ):
         with pytest.raises(InvalidArgumentError):
             setattr(chat, name, value)
-        assert (chat.sampling, chat.speculation, chat._gate, chat._decoder) == before
-    assert chat._decoder._source._source is chat._gate
+        assert (chat.sampling, chat.speculation, chat._stream._sequence) == before
     chat.send("hello hello hello").result()
 
 
@@ -372,5 +369,6 @@ def test_one_text_or_path_is_one_reference(roomy_model, tmp_path):
     for given in ("some text to quote", path):
         chat = roomy_model.chat(references=given, max_tokens=4)
         chat.send("hi").result()
-        assert [name for name in chat.stats.sources if name != "conversation"] == ["reference:0"]
+        names = [n for n in chat.stats.sources if n not in ("conversation", "history")]
+        assert names == ["reference:0"]
         assert chat.references == (given,)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import maglio
 from maglio.cli.app import app
 from maglio.economics import probe
-from maglio.economics.profile import ProfileKey, ProfileStore
+from maglio.economics.profile import ProfileStore
 from maglio.errors import MaglioError
 
 FAST = ["-c", "8", "-c", "16", "-r", "2", "-t", "1"]
@@ -31,7 +31,7 @@ def run(*arguments: str):
 
 
 def stored(model: str, threads: int = 1):
-    return ProfileStore().load(ProfileKey.of(maglio.load(model, threads=threads).engine))
+    return ProfileStore().load(maglio.load(model, threads=threads).profile_key)
 
 
 def test_probe_prints_the_table_and_keeps_the_profile(model):
@@ -42,7 +42,7 @@ def test_probe_prints_the_table_and_keeps_the_profile(model):
     ]
     assert "█" in result.stdout
     assert "profile" not in result.stdout
-    assert str(ProfileStore().path(ProfileKey.of(maglio.load(model, threads=1).engine))) in (
+    assert str(ProfileStore().path(maglio.load(model, threads=1).profile_key)) in (
         result.stderr.replace("\n", "")
     )
     assert [at.context for at in stored(model).contexts] == [8, 16]

@@ -30,12 +30,21 @@ def test_pieces_do_not_matter_and_nothing_is_lost(pieces, thinking):
     assert [joined(parts, w) for w in (False, True)] == [joined(whole, w) for w in (False, True)]
 
 
-def test_blocks_are_thinking_with_their_tags():
-    parts = split(["one <thi", "nk>two</think> three"], False)
+def test_a_block_that_comes_first_is_thinking_with_its_tags():
+    parts = split([" \n<thi", "nk>two</th", "ink> three"], False)
     assert joined(parts, True) == "<think>two</think>"
-    assert joined(parts, False) == "one  three"
+    assert joined(parts, False) == " \n three"
+
+
+def test_a_tag_further_on_is_what_the_answer_is_about():
+    for text in ("Use <think> to think</think> aloud.", "<thin <think>a", "a</think>b"):
+        assert split([text], False) == [(text, False)]
+    parts = split(["<think>a</think>b<think>c</think>"], False)
+    assert joined(parts, True) == "<think>a</think>"
+    assert joined(parts, False) == "b<think>c</think>"
 
 
 def test_a_block_may_begin_in_the_prompt_or_never_end():
     assert split(["two</think>three"], True) == [("two</think>", True), ("three", False)]
-    assert joined(split(["one<think>two"], False), True) == "<think>two"
+    assert joined(split(["<think>two</thi"], False), True) == "<think>two</thi"
+    assert split(["<thi"], False) == [("<thi", False)]

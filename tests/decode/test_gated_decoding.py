@@ -19,10 +19,10 @@ EAGER = GateOptions(reprobe_after=4, reprobe_max=16)
 
 
 def gated(run, source, *, seconds=NATIVE_COST.cost, options=EAGER, table=NATIVE_COST):
-    clock = Clock()
-    gate = CostGate(LiveCost(table), options=options)
-    session = timed_engine(clock, seconds, **run.model)
-    return Decoder(session, run.picker(), source, gate=gate, clock=clock), gate
+    clock, cost = Clock(), LiveCost(table)
+    gate = CostGate(cost, options=options)
+    engine = timed_engine(clock, seconds, **run.model)
+    return Decoder(engine, run.picker(), source, gate=gate, cost=cost, clock=clock), gate
 
 
 @settings(max_examples=100, deadline=None)
@@ -106,11 +106,18 @@ def test_true_costs_above_the_table_are_learnt_by_the_clock():
 
 def test_without_a_clock_the_table_alone_applies():
     run = RUNS["greedy"]
-    gate = CostGate(LiveCost(NATIVE_COST))
-    decoder = Decoder(run.engine(), run.picker(), perfect(run.stream, 5), gate=gate, clock=None)
+    cost = LiveCost(NATIVE_COST)
+    decoder = Decoder(
+        run.engine(),
+        run.picker(),
+        perfect(run.stream, 5),
+        gate=CostGate(cost),
+        cost=cost,
+        clock=None,
+    )
     assert ids(decoder.generate(PROMPT, max_tokens=200)) == run.output
-    assert gate.cost.plain_s is None
-    assert gate.cost.multiplier == 1.0
+    assert cost.plain_s is None
+    assert cost.multiplier == 1.0
 
 
 def test_a_verify_cut_short_by_the_end_is_not_held_against_the_source():
@@ -137,7 +144,6 @@ def test_statistics_are_those_of_the_generation_not_of_the_gate():
 def test_a_budget_of_one_token_fits_too():
     run = RUNS["greedy"]
     gate = CostGate(LiveCost(NATIVE_COST))
-    options = DecodeOptions(max_draft=1, min_draft=1)
-    decoder = Decoder(run.engine(), run.picker(), perfect(run.stream), options=options, gate=gate)
+    decoder = Decoder(run.engine(), run.picker(), perfect(run.stream), max_draft=1, gate=gate)
     assert ids(decoder.generate(PROMPT, max_tokens=20)) == run.output[:20]
     assert {len(fed) for fed in decoder.engine.forwards} <= {1, 2}

@@ -9,7 +9,7 @@ from maglio.decode import Picker, SourceCounts
 from maglio.errors import ContextFullError, InvalidArgumentError
 from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
-from support.toy_engine import ToyEngine
+from support.toy_engine import ToyCache, ToyEngine
 from support.toy_sources import ScriptedSource, perfect, spoil
 
 RUN = plain_run(SAMPLED)
@@ -113,12 +113,12 @@ def test_plain_decoding_has_one_token_per_step():
 
 
 def test_drafts_keep_to_their_bounds():
-    options = DecodeOptions(max_draft=4, min_draft=3)
-    lengths = [2, 3, 9, 0, 4]
+    lengths = [2, 1, 9, 0, 4]
     source = ScriptedSource(RUN.stream, lambda truth, call: truth[: lengths[call % 5]])
-    decoder = RUN.decoder(source, options=options)
+    decoder = RUN.decoder(source, max_draft=4)
+    decoder.clock = None  # a plain step for its time would come in between
     list(decoder.generate(PROMPT, max_tokens=60))
-    assert [len(fed) - 1 for fed in decoder.engine.forwards[:5]] == [0, 3, 4, 0, 4]
+    assert [len(fed) - 1 for fed in decoder.engine.forwards[:5]] == [2, 1, 4, 0, 4]
 
 
 def test_zero_tokens_feed_the_prompt():
@@ -128,29 +128,21 @@ def test_zero_tokens_feed_the_prompt():
     assert ids(decoder.generate((), max_tokens=5)) == RUN.output[:5]
 
 
-def test_a_session_may_come_with_a_prefix():
+def test_a_cache_may_come_with_a_prefix():
     for cached in range(len(PROMPT) + 1):
-        session = RUN.engine()
-        if cached:
-            session.prefill(PROMPT[:cached])
+        engine = RUN.engine()
+        cache = ToyCache(engine, PROMPT[:cached])
         source = perfect(RUN.stream)
-        decoder = Decoder(session, RUN.picker(), source, tokens=PROMPT)
+        decoder = Decoder(engine, RUN.picker(), source, tokens=PROMPT, cache=cache)
         assert ids(decoder.generate((), max_tokens=20)) == RUN.output[:20]
         RUN.check(decoder, generated=20)
-        assert source.seen == list(decoder.tokens)
 
 
-def test_a_prefix_the_decoder_knows_nothing_of_is_refused():
-    session = RUN.engine()
-    session.prefill(PROMPT)
-    with pytest.raises(InvalidArgumentError, match=r"holds 6 positions .* 2 tokens"):
-        Decoder(session, RUN.picker(), tokens=PROMPT[:2])
-
-
-def test_a_session_that_cannot_rewind_is_refused_with_a_source():
-    with pytest.raises(InvalidArgumentError, match=r"ToyEngine .*can_rewind.* source=None"):
-        RUN.decoder(perfect(RUN.stream), can_rewind=False)
-    assert ids(RUN.decoder(can_rewind=False).generate(PROMPT, max_tokens=5)) == RUN.output[:5]
+def test_a_prefix_the_sequence_knows_nothing_of_is_refused():
+    engine = RUN.engine()
+    cache = ToyCache(engine, PROMPT)
+    with pytest.raises(InvalidArgumentError, match=r"holds 6 positions .* has 2"):
+        Decoder(engine, RUN.picker(), tokens=PROMPT[:2], cache=cache)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +163,10 @@ def test_a_session_that_cannot_rewind_is_refused_with_a_source():
 )
 def test_senseless_arguments_are_refused_at_the_call(arguments, message):
     decoder = RUN.decoder()
+    given = {"prompt_tokens": PROMPT, "max_tokens": 5, **arguments}
+    prompt = given.pop("prompt_tokens")
     with pytest.raises(InvalidArgumentError, match=message):
-        decoder.generate(**{"prompt_tokens": PROMPT, "max_tokens": 5, **arguments})
+        decoder.generate(prompt, **given)
     assert decoder.tokens == ()
 
 

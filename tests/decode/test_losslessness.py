@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maglio.decode import Picker, SamplingParams
+from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, draft_tokens, ids, plain_run
 from support.toy_engine import ToyEngine
 from support.toy_sources import ScriptedSource, adversaries, perfect
@@ -47,16 +48,13 @@ def test_no_script_of_drafts_can_change_the_stream(data):
     junk = st.lists(st.integers(-1, n_vocab), max_size=4)
     script = data.draw(st.lists(st.tuples(right, junk), min_size=1, max_size=12))
     max_draft = data.draw(st.integers(1, 12))
-    options = DecodeOptions(
-        max_draft=max_draft, min_draft=data.draw(st.integers(1, min(3, max_draft)))
-    )
     n_tokens = data.draw(st.integers(0, 60))
 
     def draft(truth: list[int], call: int) -> list[int]:
         n, tail = script[call % len(script)]
         return truth[:n] + tail
 
-    decoder = run.decoder(ScriptedSource(run.stream, draft), options=options)
+    decoder = run.decoder(ScriptedSource(run.stream, draft), max_draft=max_draft)
     assert ids(decoder.generate(PROMPT, max_tokens=n_tokens)) == run.output[:n_tokens]
     run.check(decoder, generated=n_tokens)
 
@@ -78,14 +76,14 @@ def test_rows_that_plain_decoding_does_not_compute_are_never_sampled():
     source = adversaries(run.stream, 60)["wrong in the middle"]
     decoder = run.decoder(source)
     sampled: list[np.ndarray] = []
-    sampler = decoder.picker
 
     class Counting(Picker):
-        def sample(self, row):
+        def pick(self, row, position):
+            assert position == len(sampled)
             sampled.append(row.copy())
-            return super().sample(row)
+            return super().pick(row, position)
 
-    decoder.picker = Counting(sampler.params, sampler.n_vocab)
+    decoder.sequence.picker = Counting(SAMPLED, 60)
     list(decoder.generate(PROMPT, max_tokens=40))
     assert len(sampled) == 40
     assert draft_tokens(decoder.engine.forwards) > 40  # there were rows to be tempted by
@@ -105,10 +103,9 @@ def test_penalties_see_the_tokens_accepted_in_the_same_step():
     stale = []
     for start in range(1, 60, 6):
         for index in range(start, min(start + 6, 60)):
-            sampler = run.picker()
-            sampler.extend(run.stream[: len(PROMPT) + start])
-            sampler.seek(index)
-            stale.append(sampler.sample(run.engine().row(run.stream[: len(PROMPT) + index])))
+            picker = run.picker()
+            picker.extend(run.stream[: len(PROMPT) + start])
+            stale.append(picker.pick(run.engine().row(run.stream[: len(PROMPT) + index]), index))
     assert stale != run.output[1:]
 
 
@@ -139,25 +136,23 @@ def test_a_generation_cut_into_pieces_is_the_whole_one():
 @pytest.mark.parametrize("kind", ["perfect", "wrong in the middle", "garbage"])
 def test_turns_of_a_conversation_are_those_of_one_stream(kind):
     turns = [(PROMPT, 11), ((1, 2), 9), ((8,), 1), ((4, 4, 4), 15)]
-    session, sampler = ToyEngine(), Picker(SAMPLED, 60)
+    engine, picker = ToyEngine(), Picker(SAMPLED, 60)
     stream: list[int] = []
+    drawn = 0
     for prompt, n_tokens in turns:
-        # Definition: feed all that is not in the cache, then one token at a time.
+        # Definition: the history is the stream so far, and every token takes one number.
         stream += prompt
-        sampler.extend(list(prompt))
         for _ in range(n_tokens):
-            token = sampler.sample(session.prefill(stream[session.length :]))
-            sampler.extend([token])
-            stream.append(token)
-
-    
-from support.decoder import Decoder
+            picker.extend(stream[picker.length :])
+            stream.append(picker.pick(engine.row(stream), drawn))
+            drawn += 1
 
     source = adversaries(stream, 60)[kind]
     decoder = Decoder(ToyEngine(), Picker(SAMPLED, 60), source)
     for prompt, n_tokens in turns:
         list(decoder.generate(prompt, max_tokens=n_tokens))
     assert list(decoder.tokens) == stream
+    assert decoder.sequence.position == drawn
+    decoder.settle()
     assert decoder.cache.tokens == stream[:-1]
-    assert decoder.sequence.position == sampler.position
-    assert source.seen == stream
+    assert source.seen == stream[: len(source.seen)]

@@ -10,6 +10,7 @@ import pytest
 
 import maglio
 from maglio.decode import Picker
+from maglio.draft.registry import calibrated
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from support.decoder import Decoder
@@ -21,7 +22,6 @@ from support.toy_sources import adversaries
 from support.vocabulary_model import write_vocabulary_model
 
 N_TOKENS = 40
-OPTIONS = DecodeOptions(max_draft=12)
 
 
 def prompt_of(engine: NativeEngine) -> list[int]:
@@ -31,8 +31,7 @@ def prompt_of(engine: NativeEngine) -> list[int]:
 def decode(
     engine: NativeEngine, params: maglio.SamplingParams, source: object = None, **options: object
 ) -> tuple[list[int], Decoder]:
-    sampler = Picker(params, engine.n_vocab)
-    decoder = Decoder(Session(engine), sampler, source, options=OPTIONS)
+    decoder = Decoder(engine, Picker(params, engine.n_vocab), source, max_draft=12)
     options = {"max_tokens": N_TOKENS, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of sources that raise
@@ -43,11 +42,13 @@ def decode(
 def check_state(engine: NativeEngine, decoder: Decoder, generated: int) -> None:
     """One draw per token, no unverified row in the cache, and every row that of plain decoding."""
     stream = list(decoder.tokens)
+    decoder.settle()
     assert decoder.sequence.position == generated
     assert decoder.cache.length == len(stream) - 1
     fresh = Session(engine)
     fresh.prefill(stream[:-1])
-    ours, theirs = (session.forward([stream[-1], 5]) for session in (decoder._session, fresh))
+    after = Session(engine, decoder.cache)
+    ours, theirs = (session.forward([stream[-1], 5]) for session in (after, fresh))
     np.testing.assert_array_equal(ours.view(np.uint32), theirs.view(np.uint32))
 
 
@@ -82,10 +83,12 @@ def test_a_stop_within_a_draft_leaves_no_row_behind_it(
         check_state(engine, decoder, len(wanted))
 
 
-@pytest.mark.parametrize("policy", ["record", "calibrated"])
+@pytest.mark.parametrize(
+    "source", ["record", calibrated(recycling=True)], ids=["record", "calibrated"]
+)
 @pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_stop_strings_cut_the_same_text_with_drafts_and_without(
-    tmp_path_factory: pytest.TempPathFactory, params: maglio.SamplingParams, policy: str
+    tmp_path_factory: pytest.TempPathFactory, params: maglio.SamplingParams, source: object
 ) -> None:
     path = write_vocabulary_model(tmp_path_factory.mktemp("model") / "model.gguf", SPM)
     model = maglio.load(path)
@@ -98,7 +101,7 @@ def test_stop_strings_cut_the_same_text_with_drafts_and_without(
             continue
         runs = [
             model.generate(prompt, max_tokens=40, sampling=params, stop=[stop], speculation=how)
-            for how in (False, maglio.Speculation(policy=policy, recycling=True, gate=False))
+            for how in (False, maglio.Speculation(source=source, gate=False, history=False))
         ]
         assert runs[0].tokens == runs[1].tokens
         assert runs[0].text == runs[1].text == whole.text[: whole.text.index(stop)]

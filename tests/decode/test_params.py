@@ -42,11 +42,3 @@ def test_params_are_values():
     assert params.logit_bias == ((2, 1.0), (5, -math.inf))
     assert params == SamplingParams(logit_bias=((5, -math.inf), (2, 1.0)))
     assert hash(params) == hash(SamplingParams(logit_bias={2: 1.0, 5: -math.inf}))
-
-
-@pytest.mark.parametrize(
-    "options", [{"max_draft": 0}, {"min_draft": 0}, {"max_draft": 3, "min_draft": 4}]
-)
-def test_draft_lengths_that_contradict_each_other_are_refused(options):
-    with pytest.raises(InvalidArgumentError, match="draft"):
-        DecodeOptions(**options)

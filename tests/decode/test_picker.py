@@ -72,13 +72,11 @@ def test_a_sample_is_that_of_the_fully_sorted_definition(data):
     )
     history = data.draw(st.lists(st.integers(0, n_vocab - 1), max_size=80))
     position = data.draw(st.integers(0, 2**40))
-    sampler = Picker(params, n_vocab)
+    picker = Picker(params, n_vocab)
     cut = data.draw(st.integers(0, len(history)))
-    sampler.extend(history[:cut])
-    sampler.extend(history[cut:])
-    sampler.seek(position)
-    assert sampler.sample(row) == twin.sample(row, params, history, position)
-    assert sampler.position == position + 1
+    picker.extend(history[:cut])
+    picker.extend(history[cut:])
+    assert picker.pick(row, position) == twin.sample(row, params, history, position)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -86,7 +84,7 @@ def test_flat_rows_of_a_large_vocabulary_are_drawn_exactly(seed):
     # So flat that the draw lies far beyond the first tiers of the shortlist.
     row = row_of(50_000, seed, spread=0.3, distinct=50 if seed % 2 else 0)
     params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed)
-    assert Picker(params, 50_000).sample(row) == twin.sample(row, params, [], 0)
+    assert Picker(params, 50_000).pick(row, 0) == twin.sample(row, params, [], 0)
 
 
 def test_weights_are_the_exponential():
@@ -99,41 +97,33 @@ def test_weights_are_the_exponential():
 
 def test_the_distribution_is_the_softmax():
     row = np.array([2.0, 1.0, 0.0, -1.0, -1.0, -2.0], dtype=np.float32)
-    sampler = Picker(SamplingParams(temperature=1.3, seed=7), 6)
+    picker = Picker(SamplingParams(temperature=1.3, seed=7), 6)
     n = 60_000
-    drawn = np.bincount([sampler.sample(row) for _ in range(n)], minlength=6)
+    drawn = np.bincount([picker.pick(row, i) for i in range(n)], minlength=6)
     expected = np.exp(row / 1.3)
     expected *= n / expected.sum()
     chi_square = ((drawn - expected) ** 2 / expected).sum()
     assert chi_square < 20.5  # 5 degrees of freedom, p = 0.001; the seed is fixed
 
 
-def test_draws_do_not_depend_on_how_the_position_was_reached():
+def test_a_pick_is_a_function_of_row_history_and_position():
     row = row_of(500, 3)
     params = SamplingParams(temperature=1.0, seed=11)
-    straight = Picker(params, 500)
-    drawn = [straight.sample(row) for _ in range(40)]
-    jumping = Picker(params, 500)
+    straight = [Picker(params, 500).pick(row, position) for position in range(40)]
+    picker = Picker(params, 500)
     for position in reversed(range(40)):
-        jumping.seek(position)
-        assert jumping.sample(row) == drawn[position]
-    assert len(set(drawn)) > 10
-
-
-def test_greedy_moves_the_position_too():
-    sampler = Picker(SamplingParams(), 500)
-    sampler.sample(row_of(500, 0))
-    assert sampler.position == 1
+        assert picker.pick(row, position) == picker.pick(row, position) == straight[position]
+    assert len(set(straight)) > 10
 
 
 def test_ties_go_to_the_lowest_id():
     row = np.zeros(200, dtype=np.float32)
     row[[150, 70, 130]] = 1.0
-    assert Picker(SamplingParams(), 200).sample(row) == 70
-    assert Picker(SamplingParams(temperature=1.0, top_k=1), 200).sample(row) == 70
+    assert Picker(SamplingParams(), 200).pick(row, 0) == 70
+    assert Picker(SamplingParams(temperature=1.0, top_k=1), 200).pick(row, 0) == 70
     row[:] = 0.0
     row[::2] = -0.0
-    assert Picker(SamplingParams(), 200).sample(row) == 0
+    assert Picker(SamplingParams(), 200).pick(row, 0) == 0
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -143,51 +133,68 @@ def test_a_nan_raises_wherever_it_hides(temperature, n_vocab):
     for index in {0, n_vocab // 3, n_vocab // 2, n_vocab - 1}:
         row = row_of(n_vocab, 1)
         row[index] = np.nan
-        sampler = Picker(params, n_vocab)
+        picker = Picker(params, n_vocab)
         with pytest.raises(InvalidLogitsError, match=f"token {index} is NaN"):
-            sampler.sample(row)
-        assert sampler.position == 0
+            picker.pick(row, 0)
 
 
 @pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=1.0)])
 def test_infinite_logits_are_impossible_or_refused(params):
     row = np.full(100, -np.inf, dtype=np.float32)
     with pytest.raises(InvalidLogitsError, match="all 100 logits are -inf"):
-        Picker(params, 100).sample(row)
+        Picker(params, 100).pick(row, 0)
     row[42] = -1e30
-    assert Picker(params, 100).sample(row) == 42
+    assert Picker(params, 100).pick(row, 0) == 42
     row[43] = np.inf
     with pytest.raises(InvalidLogitsError, match=r"token 43 is \+inf"):
-        Picker(params, 100).sample(row)
+        Picker(params, 100).pick(row, 0)
 
 
 def test_a_forbidden_token_cannot_be_drawn():
     params = SamplingParams(temperature=5.0, logit_bias={2: -math.inf, 3: -math.inf})
-    sampler = Picker(params, 5)
+    picker = Picker(params, 5)
     row = np.array([0, 0, 9, 9, 0], dtype=np.float32)
-    assert {sampler.sample(row) for _ in range(200)} == {0, 1, 4}
+    assert {picker.pick(row, i) for i in range(200)} == {0, 1, 4}
 
 
-@settings(max_examples=60, deadline=None)
-@given(window=st.sampled_from([-1, 0, 1, 5]), tokens=st.lists(st.integers(0, 6), max_size=60))
-def test_the_penalty_window_counts_what_it_covers(window, tokens):
+@settings(max_examples=100, deadline=None)
+@given(
+    window=st.sampled_from([-1, 0, 1, 5]),
+    edits=st.lists(st.one_of(st.integers(0, 6), st.floats(0, 1)), max_size=60),
+)
+def test_the_penalty_window_counts_what_it_covers(window, edits):
     params = SamplingParams(frequency_penalty=1.0, penalty_last_n=window)
-    sampler = Picker(params, 7)
+    picker = Picker(params, 7)
     row = np.zeros(7, dtype=np.float32)
-    for index, token in enumerate(tokens):
-        sampler.extend([token])
-        sampler._native.check()
-        assert sampler.sample(row) == twin.sample(row, params, tokens[: index + 1], 0)
-    assert sampler.length == len(tokens)
+    tokens: list[int] = []
+    for edit in edits:
+        if isinstance(edit, int):
+            tokens.append(edit)
+            picker.extend([edit])
+        else:
+            del tokens[int(edit * len(tokens)) :]
+            picker.truncate(len(tokens))
+        picker._native.check()
+        assert picker.length == len(tokens)
+        assert picker.pick(row, 0) == twin.sample(row, params, tokens, 0)
+
+
+@pytest.mark.parametrize("length", [-1, 4, 1.5])
+def test_a_history_is_not_cut_to_a_length_it_does_not_have(length):
+    picker = Picker(SamplingParams(presence_penalty=1.0), 10)
+    picker.extend([1, 2, 3])
+    with pytest.raises(InvalidArgumentError, match="length"):
+        picker.truncate(length)
+    assert picker.length == 3
 
 
 def test_a_refused_history_changes_nothing():
-    sampler = Picker(SamplingParams(presence_penalty=1.0), 10)
+    picker = Picker(SamplingParams(presence_penalty=1.0), 10)
     for tokens in ([3, 10], [-1], [3, 2**31], [1.5], ["a"]):
         with pytest.raises(InvalidArgumentError):
-            sampler.extend(tokens)
-    assert sampler.length == 0
-    assert sampler.sample(np.zeros(10, dtype=np.float32)) == 0
+            picker.extend(tokens)
+    assert picker.length == 0
+    assert picker.pick(np.zeros(10, dtype=np.float32), 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_a_refused_history_changes_nothing():
 )
 def test_a_row_of_another_shape_is_refused(row):
     with pytest.raises(InvalidArgumentError, match="row"):
-        Picker(SamplingParams(), 10).sample(row)
+        Picker(SamplingParams(), 10).pick(row, 0)
 
 
 def test_a_bias_outside_the_vocabulary_is_refused():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from maglio.decode import SourceCounts
 from maglio.decode.stats import GenerationStats, total
-from maglio.draft.source import SourceCounts
 
 
 def generation(n: int) -> GenerationStats:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maglio.draft.calibrated import CalibratedPolicy
 from maglio.draft.calibration import (
     EVIDENCE,
     PRIORS,
@@ -15,19 +16,35 @@ from maglio.draft.calibration import (
     Forecast,
     row_of,
 )
-from maglio.draft.cascade import SpeculationIndex
-from maglio.draft.options import IndexOptions
-from maglio.economics.cost import COST_CURVES, FLAT_COST, CostCurve
+from maglio.draft.cascade import Cascade
+from maglio.draft.registry import Setting, calibrated
+from maglio.draft.source import Draft, Step
+from maglio.economics.allot import allot
+from maglio.economics.cost import FLAT_COST, CostCurve
+from maglio.economics.gate import CALIBRATED_GATE
+from maglio.errors import InvalidArgumentError
+from support.cascades import plain, prompt, proposed, verified
 
 FREE = CostCurve([(1, 1.0), (100, 1.0)])
 DEAR = CostCurve([(1, 1.0), (2, 3.0)])
 DOCUMENT = list(range(10, 90))
+REFERENCE = "reference:0"
 
 
-def index(cost, **options) -> SpeculationIndex:
-    source = SpeculationIndex(1000, options=IndexOptions(policy="calibrated", cost=cost, **options))
-    source.add_reference(DOCUMENT)
+def cascade_of(policy: CalibratedPolicy, *, n_vocab: int = 1000, **members) -> Cascade:
+    source = Cascade(n_vocab, policy, **{"recycling": True, **members})
+    if n_vocab > max(DOCUMENT):
+        source.add_reference(DOCUMENT)
     return source
+
+
+def length_of(source: Cascade, cost, limit: int) -> int:
+    """How many tokens of its draft are verified when nothing else is in the forward."""
+    draft = source.propose([], limit)
+    if draft is None:
+        return 0
+    assert len(draft.odds) == len(draft.tokens) <= limit
+    return allot([draft.odds], cost)[0]
 
 
 def forecast(agreed: int, tokens, evidence=None) -> Forecast:
@@ -68,8 +85,8 @@ costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
 @settings(max_examples=80, deadline=None)
 @given(cost=costs, match=st.integers(2, 30), limit=st.integers(1, 16))
 def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cost, match, limit):
-    source = index(cost)
-    source.observe(DOCUMENT[:match])
+    source = cascade_of(CalibratedPolicy(cost))
+    source.observe(prompt(DOCUMENT[:match]))
     hazards = [PRIORS["reference"][row_of(match + j)][0] for j in range(limit)]
     gains = [1.05]  # a plain step, and what a draft has to gain on it
     for k in range(1, limit + 1):
@@ -78,23 +95,30 @@ def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cos
             p *= hazards[j]
             expected += p
         gains.append(expected / cost.cost(1 + k))
-    assert len(source.suggest([], limit)) == gains.index(max(gains))
+    assert length_of(source, cost, limit) == gains.index(max(gains))
+
+
+def test_a_draft_comes_with_the_odds_of_its_tokens():
+    source = cascade_of(CalibratedPolicy(FREE))
+    source.observe(prompt(DOCUMENT[:3]))
+    odds = source.propose([], 4).odds
+    assert odds == pytest.approx([PRIORS["reference"][row_of(3 + j)][0] for j in range(4)])
 
 
 def test_a_draft_must_gain_the_margin():
     # At a match of 2, one draft token is accepted with 0.42: 1.42 tokens for 1.36 steps.
     cost = CostCurve([(1, 1.0), (2, 1.36), (3, 9.0)])
     for margin, drafted in ((0.05, 0), (0.04, 1)):
-        source = index(cost, margin=margin)
-        source.observe(DOCUMENT[:2])
-        assert len(source.suggest([], 8)) == drafted
+        source = cascade_of(CalibratedPolicy(cost, margin=margin))
+        source.observe(prompt(DOCUMENT[:2]))
+        assert length_of(source, cost, 8) == drafted
 
 
 def test_a_dear_forward_drafts_nothing_and_a_free_one_everything():
     for cost, drafted in ((DEAR, 0), (FREE, 16)):
-        source = index(cost)
-        source.observe(DOCUMENT[:5])
-        assert len(source.suggest([], 16)) == drafted
+        source = cascade_of(CalibratedPolicy(cost))
+        source.observe(prompt(DOCUMENT[:5]))
+        assert length_of(source, cost, 16) == drafted
 
 
 def test_a_cost_that_changes_is_asked_at_every_step():
@@ -105,55 +129,57 @@ def test_a_cost_that_changes_is_asked_at_every_step():
             return self.curve.cost(rows)
 
     live = Live()
-    source = index(live)
-    source.observe(DOCUMENT[:5])
-    assert source.suggest([], 4)
+    source = cascade_of(CalibratedPolicy(live))
+    source.observe(prompt(DOCUMENT[:5]))
+    assert proposed(source, 4) == (REFERENCE, DOCUMENT[5:9])
     live.curve = DEAR
-    assert not source.suggest([], 4)
+    assert proposed(source, 4) is None
 
 
 def test_a_source_is_learnt_about_while_it_does_not_draft():
-    source = index(DEAR)
-    calibration = source._references[0].calibration
-    source.observe(DOCUMENT[:3])
+    policy = CalibratedPolicy(DEAR)
+    source = cascade_of(policy)
+    source.observe(prompt(DOCUMENT[:3]))
+    assert proposed(source, 8) is None
+    calibration = policy._calibration(REFERENCE)
     before = hazard(calibration, 3)
     for _ in range(40):
-        assert source.suggest([], 8) == []
-        source.observe([DOCUMENT[3]])
-        source.observe([1, *DOCUMENT[:3]])
+        assert proposed(source, 8) is None
+        source.observe(plain(DOCUMENT[3]))
+        source.observe(prompt([1, *DOCUMENT[:3]]))
     assert hazard(calibration, 3) > max(0.85, before)
-    source.suggest([], 8)
-    source.observe([1])
-    assert source.counts()["reference:0"].drafted == 0
+    assert sum(calibration._tried) == 40
 
 
 def test_a_source_that_is_always_wrong_stops_drafting():
-    source = index(FLAT_COST, conversation=False, recycling=False)
+    source = cascade_of(CalibratedPolicy(FLAT_COST), conversation=False, recycling=False)
     drafts = []
     for _ in range(60):
         for token in DOCUMENT[:3]:
-            source.observe([token])
-        drafts.append(source.suggest([], 8))
-        source.observe([1])
-    assert drafts[0]
-    assert not any(drafts[-10:])
+            source.observe(plain(token))
+        draft = source.propose([], 8)
+        source.observe(plain(1) if draft is None else verified(draft, [1]))
+        drafts.append(draft)
+    assert drafts[0] is not None
+    assert drafts[-10:] == [None] * 10
 
 
 def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
-    source = index(FREE)
-    calibration = source._references[0].calibration
-    source.observe([DOCUMENT[0]])
+    policy = CalibratedPolicy(FREE)
+    source = cascade_of(policy)
+    source.observe(prompt([DOCUMENT[0]]))
     for token in DOCUMENT[1:20]:
-        source.suggest([], 1)
-        source.observe([token])
+        source.propose([], 1)
+        source.observe(plain(token))
+    calibration = policy._calibration(REFERENCE)
     shift = calibration._shift
     assert shift > 0
-    source.suggest([], 1)
-    source.observe(DOCUMENT[20:22])  # drafted and accepted, with a bonus token: no prompt
+    draft = source.propose([], 1)
+    source.observe(verified(draft, DOCUMENT[20:22]))  # accepted, with a bonus token: no prompt
     assert calibration._shift >= shift
     shift = calibration._shift
     counts = calibration._tried.copy()
-    source.observe([1, 2, 3])
+    source.observe(prompt([1]))  # one token can be a prompt too
     assert calibration._shift == shift / 2
     assert calibration._tried == counts
 
@@ -161,24 +187,23 @@ def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
 def test_the_first_prompt_of_a_stream_forgets_nothing():
     calibrations = Calibrations()
     calibrations.of("conversation")._shift = 1.0
-    options = IndexOptions(policy="calibrated", cost=FREE)
-    source = SpeculationIndex(50, options=options, calibrations=calibrations)
-    source.observe([1, 2, 3])
-    source.observe([4, 5, 6])
+    source = Cascade(50, CalibratedPolicy(FREE, calibrations=calibrations))
+    source.observe(prompt([1, 2, 3]))
+    source.observe(prompt([4, 5, 6]))
     assert calibrations.of("conversation")._shift == 1.0
-    source.suggest([], 4)
-    source.observe([7, 8, 9])
+    source.propose([], 4)
+    source.observe(prompt([7, 8, 9]))
     assert calibrations.of("conversation")._shift == 0.5
 
 
 def test_a_prompt_after_an_interrupted_step_begins_a_turn():
-    source = index(FREE)
-    calibration = source._references[0].calibration
-    source.observe(DOCUMENT[:5])
+    policy = CalibratedPolicy(FREE)
+    source = cascade_of(policy)
+    source.observe(prompt(DOCUMENT[:5]))
+    calibration = policy._calibration(REFERENCE)
     calibration._shift = 1.0
-    assert source.suggest([], 8)
-    source.truncate_pending(0)  # the forward never happened
-    source.observe([1, 2, 3])
+    assert source.propose([], 8) is not None
+    source.observe(prompt([1, 2, 3]))  # the forward never happened
     assert calibration._shift == 0.5
 
 
@@ -207,14 +232,18 @@ def test_what_is_learnt_stays_with_its_evidence():
 
 def test_calibrations_are_kept_by_kind_and_go_on_in_the_next_stream():
     calibrations = Calibrations()
-    options = IndexOptions(policy="calibrated", cost=FREE)
-    streams = [SpeculationIndex(50, options=options, calibrations=calibrations) for _ in range(2)]
-    members = [{m.name: m for m in stream._members()} for stream in streams]
-    for name in ("conversation", "recycling"):
-        assert members[0][name].calibration is members[1][name].calibration
+    policies = [CalibratedPolicy(FREE, calibrations=calibrations) for _ in range(2)]
+    for policy in policies:
+        source = cascade_of(policy)
+        source.observe(prompt(DOCUMENT[:3]))
+        source.propose([], 1)
+        source.observe(plain(DOCUMENT[3]))
+    assert tried(calibrations.of("reference"), 3) == (2, 2)
+    for name in ("conversation", "recycling", "reference:0", "reference:1"):
+        assert policies[0]._calibration(name) is policies[1]._calibration(name)
     assert calibrations.of("conversation") is not calibrations.of("recycling")
-    alone = SpeculationIndex(50, options=options)
-    assert alone._conversation.calibration is not calibrations.of("conversation")
+    alone = CalibratedPolicy(FREE)
+    assert alone._calibration("conversation") is not calibrations.of("conversation")
 
 
 def test_evidence_in_one_cell_shifts_the_others():
@@ -236,75 +265,81 @@ def test_a_stream_may_change_its_mind():
 
 
 def test_what_was_never_tried_is_not_learnt():
-    source = index(FREE)
-    source.observe(DOCUMENT[:3])
-    source.suggest([], 8)
-    source.truncate_pending(1)
-    source.observe(DOCUMENT[3:9])
-    assert sum(source._references[0].calibration._tried) == 1
+    policy = CalibratedPolicy(FREE)
+    source = cascade_of(policy)
+    source.observe(prompt(DOCUMENT[:3]))
+    draft = source.propose([], 8)
+    source.observe(prompt(DOCUMENT[3:9]))  # the draft was lost, and its tokens were given
+    calibration = policy._calibration(REFERENCE)
+    assert sum(calibration._tried) == 0
+    draft = source.propose([], 8)
+    source.observe(verified(draft, DOCUMENT[9:17]).first(1))
+    assert sum(calibration._tried) == 1
 
 
 def test_new_references_start_from_the_built_in_table():
-    source = index(FREE)
+    policy = CalibratedPolicy(FREE)
+    source = cascade_of(policy)
     for _ in range(50):
-        source.observe(DOCUMENT[:3])
-        source.suggest([], 8)
-        source.observe([1])
+        source.observe(prompt(DOCUMENT[:3]))
+        source.propose([], 8)
+        source.observe(plain(1))
+    assert sum(policy._calibration(REFERENCE)._tried) > 0
     source.clear_references()
     source.add_reference(DOCUMENT)
-    calibration = source._references[0].calibration
+    calibration = policy._calibration(REFERENCE)
     assert sum(calibration._tried) == calibration._shift == 0
 
 
-def rows(source, token, best) -> None:
-    """A verify step computed a row after a draft token that was then rejected."""
-    source.observe_topk([token], np.full((1, 8), best, dtype=np.int32))
-
-
 def test_recycling_drafts_only_where_not_one_token_matches():
-    source = index(FREE)
-    source.observe([500, 3, 500])
-    rows(source, 500, 600)
-    rows(source, 700, 701)
-    assert source.suggest([], 1) == [3]
-    assert source.drafted_by == "conversation"
-    source.observe([700])
-    assert source.suggest([], 1) == [701]
-    assert source.drafted_by == "recycling"
+    source = cascade_of(CalibratedPolicy(FREE))
+    source.observe(prompt([500, 3]))
+    # Of three rows, two follow draft tokens that were rejected.
+    top = np.repeat(np.array([[500], [701], [600]], dtype=np.int32), 8, axis=1)
+    draft = Draft([700, 500], "recycling")
+    source.observe(Step([500], [3, 700, 500], draft, 0, top))
+    assert source.recycling.topk_of(500)[0] == 600
+    assert proposed(source, 1) == ("conversation", [3])
+    source.observe(plain(700))
+    assert proposed(source, 1) == ("recycling", [701])
 
 
 def test_a_longer_match_that_promises_less_does_not_draft():
-    source = index(FREE)
-    source.observe([DOCUMENT[2], 500, *DOCUMENT[:3]])
-    assert source.suggest([], 1) == [DOCUMENT[3]]
+    policy = CalibratedPolicy(FREE)
+    source = cascade_of(policy)
+    source.observe(prompt([DOCUMENT[2], 500, *DOCUMENT[:3]]))
+    assert proposed(source, 1) == (REFERENCE, [DOCUMENT[3]])
     for _ in range(200):
-        source._references[0].calibration.learn(forecast(3, [1]), [2])
-    assert source.suggest([], 1) == [500]
-    assert source.drafted_by == "conversation"
+        policy._calibration(REFERENCE).learn(forecast(3, [1]), [2])
+    assert proposed(source, 1) == ("conversation", [500])
 
 
 def test_the_recycled_draft_keeps_its_cap():
-    source = SpeculationIndex(9, options=IndexOptions(policy="calibrated", cost=FREE))
-    rows(source, 5, 5)
-    source.observe([5])
-    assert len(source.suggest([], 16)) == 8
+    for options, cap in (({}, 8), ({"max_recycled": 3}, 3)):
+        policy = CalibratedPolicy(FREE, **options)
+        source = cascade_of(policy, n_vocab=9, conversation=False)
+        source.observe(prompt([5]))
+        source.observe(Step([5], [5], top=np.full((1, 8), 5, dtype=np.int32)))
+        assert length_of(source, FREE, 16) == cap
 
 
-def test_curves_are_linear_between_their_points_and_go_on_behind_the_last():
-    curve = CostCurve([(1, 1.0), (3, 2.0), (5, 2.5)])
-    assert [curve.cost(n) for n in range(1, 8)] == [1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0]
-    assert CostCurve([(1, 1.5), (2, 1.0)]).cost(9) == 1.0
-    native = COST_CURVES["native"]
-    assert [native.cost(n) for n in (1, 2, 4, 8, 16)] == [1.0, 1.26, 1.35, 1.83, 3.39]
-    llama = COST_CURVES["llama.cpp"]
-    assert [llama.cost(n) for n in (2, 3, 4, 8, 16)] == [1.75, 2.2, 2.68, 4.35, 7.8]
+def test_its_lengths_are_its_own():
+    assert CalibratedPolicy(FREE).gate is CALIBRATED_GATE
+    assert not CALIBRATED_GATE.adapts_budget
 
 
 @pytest.mark.parametrize(
-    "points",
-    [[], [(1, 1.0)], [(2, 1.0), (3, 2.0)], [(1, 1.0), (1, 2.0)], [(1, 0.5), (2, 1.0)]]
-    + [[(1, 1.0), (2, float(bad))] for bad in ("nan", "inf")],
+    "bad", [{"margin": -0.1}, {"margin": 1.1}, {"max_recycled": 0}, {"max_recycled": 1.0}]
 )
-def test_a_table_that_is_no_curve_is_refused(points):
-    with pytest.raises(ValueError, match="cost points"):
-        CostCurve(points)
+def test_impossible_options_are_refused(bad):
+    with pytest.raises(InvalidArgumentError, match=next(iter(bad))):
+        CalibratedPolicy(FREE, **bad)
+
+
+def test_the_margin_of_the_registry_is_the_policys():
+    setting = Setting(n_vocab=1000, cost=CostCurve([(1, 1.0), (2, 1.36), (3, 9.0)]))
+    for margin, drafts in ((0.05, False), (0.04, True)):
+        source = calibrated(margin=margin)(setting)
+        source.add_reference(DOCUMENT)
+        source.observe(prompt(DOCUMENT[:2]))
+        assert (source.propose([], 8) is not None) is drafts

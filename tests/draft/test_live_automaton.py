@@ -238,12 +238,12 @@ def test_running_out_of_memory_poisons_the_index_for_ever():
         import resource
         import numpy as np
         from maglio._core import SuffixAutomaton
-        from maglio.draft.suffix import ConversationSource
+        from maglio.draft.conversation import ConversationMember
 
         tokens = np.random.default_rng(0).integers(9, size=200_000, dtype=np.int32)
-        index, source = SuffixAutomaton(), ConversationSource()
+        index, member = SuffixAutomaton(), ConversationMember()
         index.extend(tokens)
-        source.observe(tokens)
+        member.follow(tokens)
         assert index.match_length > 0
         pages = int(open("/proc/self/statm").read().split()[0])
         limit = pages * resource.getpagesize() + (4 << 20)
@@ -257,12 +257,12 @@ def test_running_out_of_memory_poisons_the_index_for_ever():
                 break
         assert failed and index.poisoned
         for _ in range(50):
-            source.observe(tokens)
-        assert source.index.poisoned
+            member.follow(tokens)
+        assert member._index.poisoned
         index.append(3)
         index.append(3)
         assert index.match_length == 0 and index.draft(4) == [] and index.check() == ""
-        assert source.suggest([], 8) == []
+        assert member.match_length == 0 and member.draft(8) == []
         try:
             index.freeze()
         except ValueError:

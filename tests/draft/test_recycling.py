@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.draft.recycling import RecyclingTable
+from maglio.draft.recycling import RecyclingMember
 from maglio.errors import InvalidArgumentError
 
 N_VOCAB = 11
@@ -22,7 +22,7 @@ class Twin:
         self.pairs: dict[tuple[int, int], int] | None = {} if pairs else None
         self.stream: list[int] = []
 
-    def observe(self, tokens):
+    def follow(self, tokens):
         for token in tokens:
             if self.stream:
                 last = self.stream[-1]
@@ -31,7 +31,7 @@ class Twin:
                 self._pair(self.stream[-2:], token)
             self.stream.append(token)
 
-    def observe_topk(self, tokens, candidates):
+    def recycle(self, tokens, candidates):
         before = self.stream[-2:-1] if self.stream[-1:] == tokens[:1] else []
         for token, row in zip(tokens, candidates, strict=True):
             self.rows[token] = row[:8]
@@ -76,18 +76,18 @@ def row_batches(draw):
     continues=st.booleans(),
 )
 def test_the_tables_agree_with_their_twin_after_every_step(steps, pairs, continues):
-    table = RecyclingTable(N_VOCAB, pair_slots=BIG if pairs else 0)
+    table = RecyclingMember(N_VOCAB, pair_slots=BIG if pairs else 0)
     twin = Twin(pairs=pairs)
     for step in steps:
         if isinstance(step, list):
-            table.observe(np.array(step, dtype=np.int32))
-            twin.observe(step)
+            table.follow(np.array(step, dtype=np.int32))
+            twin.follow(step)
         else:
             fed, rows = step
             if continues and twin.stream:
                 fed = [twin.stream[-1], *fed[1:]]
-            table.observe_topk(fed, np.array(rows, dtype=np.int32))
-            twin.observe_topk(fed, rows)
+            table.recycle(fed, np.array(rows, dtype=np.int32))
+            twin.recycle(fed, rows)
         assert table.draft(8) == twin.draft(8)
         assert [table.topk_of(t) for t in range(N_VOCAB)] == [
             twin.rows.get(t, []) for t in range(N_VOCAB)
@@ -96,38 +96,56 @@ def test_the_tables_agree_with_their_twin_after_every_step(steps, pairs, continu
 
 
 def test_colliding_pairs_replace_each_other_and_are_never_mistaken():
-    table = RecyclingTable(50, pair_slots=1)
-    table.observe(np.array([1, 2, 3, 4, 5, 4, 9, 2], dtype=np.int32))
+    table = RecyclingMember(50, pair_slots=1)
+    table.follow(np.array([1, 2, 3, 4, 5, 4, 9, 2], dtype=np.int32))
     # The one slot holds (4, 9) -> 2; (9, 2) is not known, so the row of 2 answers.
     assert table.draft(1) == [3]
 
 
 def test_eight_candidates_are_kept():
-    table = RecyclingTable(50)
+    table = RecyclingMember(50)
     assert table.WIDTH == 8
-    table.observe_topk([7], np.arange(20, 30, dtype=np.int32)[None])
+    table.recycle([7], np.arange(20, 30, dtype=np.int32)[None])
     assert table.topk_of(7) == list(range(20, 28))
     assert table.topk_of(8) == []
 
 
 def test_memory_is_what_the_vocabulary_takes():
-    assert RecyclingTable(151_936, pair_slots=0).native.memory_bytes == 151_936 * 8 * 4
+    assert RecyclingMember(151_936, pair_slots=0).native.memory_bytes == 151_936 * 8 * 4
 
 
 @pytest.mark.parametrize(("n_vocab", "slots"), [(0, 0), (2**25, 0), (5, 3), (5, 2**25), (5, -1)])
 def test_impossible_sizes_are_refused(n_vocab, slots):
     with pytest.raises(InvalidArgumentError):
-        RecyclingTable(n_vocab, pair_slots=slots)
+        RecyclingMember(n_vocab, pair_slots=slots)
 
 
 def test_ids_outside_the_vocabulary_are_refused_and_change_nothing():
-    table = RecyclingTable(5)
-    table.observe(np.array([1, 2, 1], dtype=np.int32))
+    table = RecyclingMember(5)
+    table.follow(np.array([1, 2, 1], dtype=np.int32))
     with pytest.raises(InvalidArgumentError, match="token id 5"):
-        table.observe(np.array([3, 5], dtype=np.int32))
+        table.follow(np.array([3, 5], dtype=np.int32))
     for fed, rows in (([1, 5], [[0], [0]]), ([1], [[0, 5]]), ([1], [[-1]]), ([1], [[0], [0]])):
         with pytest.raises(InvalidArgumentError):
-            table.observe_topk(fed, np.array(rows, dtype=np.int32))
+            table.recycle(fed, np.array(rows, dtype=np.int32))
     with pytest.raises(InvalidArgumentError):
         table.topk_of(5)
     assert table.draft(3) == [2, 1, 2]
+
+
+def test_a_chain_has_the_evidence_of_one_sight():
+    table = RecyclingMember(5)
+    table.follow(np.array([1, 2, 3, 1], dtype=np.int32))
+    assert table.weighed_draft(4) == ([2, 3, 1, 2], bytes(4))
+    assert table.match_length == 0
+
+
+def test_a_rewound_table_goes_on_from_the_end_of_what_is_kept():
+    table = RecyclingMember(9)
+    table.follow(np.array([1, 2, 3, 4, 5], dtype=np.int32))
+    table.rewind(np.array([1, 2], dtype=np.int32))
+    assert table.draft(2) == [3, 4]  # what followed 2 once may follow it again
+    table.follow(np.array([7], dtype=np.int32))
+    table.follow(np.array([1, 2], dtype=np.int32))
+    assert table.draft(1) == [7]
+    assert table.topk_of(5) == []

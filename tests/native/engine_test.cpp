@@ -1,154 +1,60 @@
-// A small model made in memory, run by every set of kernels and by one and two threads, for runs
-// under sanitizers. All of them must give the same bits.
+// A small model run by every set of kernels and by one and two threads, for runs under sanitizers.
+// All of them must give the same bits, alone and in batches.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <random>
-#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "check.h"
-#include "gguf/half.h"
+#include "small_model.h"
 
 namespace {
 
+using maglio::Cache;
 using maglio::Engine;
 using maglio::Kernels;
-using maglio::KvCache;
-using maglio::Layer;
-using maglio::Matrix;
 using maglio::Model;
+using maglio::Segment;
 using maglio::TensorType;
 
-std::mt19937 rng(20260105);
+constexpr size_t kVocab = 37;
 
-float noise(float size) { return size * (static_cast<float>(rng() % 2001) / 1000.0f - 1.0f); }
+int32_t token_at(int stream, int position) { return (position * (stream + 1) + stream) % 37; }
 
-void put_half(uint8_t* at, float value) {
-  const uint16_t half = maglio::float_to_half(value);
-  std::memcpy(at, &half, sizeof(half));
-}
-
-// A row's bytes: random codes, with scales that keep the weights small.
-std::vector<uint8_t> random_weights(TensorType type, int values) {
-  const maglio::BlockGeometry block = maglio::block_geometry(static_cast<uint32_t>(type));
-  std::vector<uint8_t> out(static_cast<size_t>(values) / block.values * block.bytes);
-  for (uint8_t& byte : out) byte = static_cast<uint8_t>(rng());
-  for (size_t at = 0; at < out.size(); at += block.bytes) {
-    uint8_t* p = out.data() + at;
-    switch (type) {
-      case TensorType::kF32: {
-        const float value = noise(0.1f);
-        std::memcpy(p, &value, sizeof(value));
-        break;
-      }
-      case TensorType::kF16:
-        put_half(p, noise(0.1f));
-        break;
-      case TensorType::kBF16: {
-        const uint16_t bits = static_cast<uint16_t>(maglio::float_to_bits(noise(0.1f)) >> 16);
-        std::memcpy(p, &bits, sizeof(bits));
-        break;
-      }
-      case TensorType::kQ6_K:
-        put_half(p + 208, 0.0001f);
-        break;
-      case TensorType::kQ4_K:
-      case TensorType::kQ5_K:
-        put_half(p, 0.0003f);
-        put_half(p + 2, 0.0025f);
-        break;
-      case TensorType::kQ4_1:
-      case TensorType::kQ5_1:
-        put_half(p, 0.01f);
-        put_half(p + 2, -0.1f);
-        break;
-      default:
-        put_half(p, type == TensorType::kQ8_0 ? 0.001f : -0.01f);
-    }
-  }
+// Appends the next n tokens of a stream; returns their rows.
+std::vector<float> feed(Engine& engine, Cache& cache, int stream, int n) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back(token_at(stream, cache.length() + i));
+  std::vector<float> out(static_cast<size_t>(n) * kVocab);
+  const Segment segment{&cache, tokens.data(), n, n};
+  engine.forward(&segment, 1, out.data());
   return out;
 }
 
-Matrix matrix(TensorType type, int rows, int cols) {
-  Matrix out(type, rows, cols);
-  const std::vector<uint8_t> source = random_weights(type, rows * cols);
-  out.pack_tiles(source.data(), nullptr, 0, out.tiles());
-  return out;
-}
-
-std::vector<float> vector(int size) {
-  std::vector<float> out(static_cast<size_t>(size));
-  for (float& x : out) x = 1.0f + noise(0.3f);
-  return out;
-}
-
-// Two layers with every part a family can have; the first one sees 5 positions.
-std::shared_ptr<const Model> small_model(TensorType type) {
-  auto model = std::make_shared<Model>();
-  maglio::ModelSpec& spec = model->spec;
-  spec.n_layer = 2;
-  spec.n_embd = 256;
-  spec.n_head = 8;
-  spec.n_kv_head = 2;
-  spec.head_dim = 32;
-  spec.n_ff = 256;
-  spec.n_vocab = 37;  // the last tile is not full
-  spec.norm_eps = 1e-6f;
-  spec.attention_scale = 0.2f;
-  spec.embedding_scale = 16;
-  spec.activation = maglio::GateActivation::kGeluTanh;
-  model->ropes.push_back({std::vector<double>(16, 0.3)});
-  model->embedding = matrix(type, spec.n_vocab, spec.n_embd);
-  model->output_norm = vector(spec.n_embd);
-  for (int i = 0; i < spec.n_layer; ++i) {
-    Layer layer;
-    layer.attention_norm = vector(256);
-    layer.ffn_norm = vector(256);
-    layer.query = matrix(type, 256, 256);
-    layer.key = matrix(type, 64, 256);
-    layer.value = matrix(type, 64, 256);
-    layer.output = matrix(type, 256, 256);
-    layer.gate = matrix(type, 256, 256);
-    layer.up = matrix(type, 256, 256);
-    layer.down = matrix(type, 256, 256);
-    if (i == 0) {
-      layer.window = 5;
-      layer.query_norm = vector(32);
-      layer.key_norm = vector(32);
-      layer.attention_post_norm = vector(256);
-      layer.ffn_post_norm = vector(256);
-    } else {
-      layer.query_bias = vector(256);
-      layer.key_bias = vector(64);
-      layer.value_bias = vector(64);
-    }
-    model->layers.push_back(std::move(layer));
+// Rows of a stream fed in chunks of `width`, in a cache without a place to spare.
+std::vector<float> logits_of(Engine& engine, int n, int width, int stream = 0) {
+  const std::shared_ptr<Cache> cache = engine.new_cache(n);
+  std::vector<float> out;
+  while (cache->length() < n) {
+    const std::vector<float> rows =
+        feed(engine, *cache, stream, std::min(width, n - cache->length()));
+    out.insert(out.end(), rows.begin(), rows.end());
   }
-  CHECK(model->check().empty());
-  return model;
-}
-
-// Logits of tokens 0, 1, ... fed in chunks of `width`, in a cache without a place to spare.
-std::vector<float> logits_of(Engine& engine, int n, int width) {
-  const maglio::ModelSpec& spec = engine.model().spec;
-  KvCache cache(spec, n);
-  std::vector<int32_t> tokens(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = i % spec.n_vocab;
-  std::vector<float> out(static_cast<size_t>(n) * spec.n_vocab);
-  for (int at = 0; at < n; at += width) {
-    const int rows = std::min(width, n - at);
-    engine.forward(cache, tokens.data() + at, rows, rows,
-                   out.data() + static_cast<size_t>(at) * spec.n_vocab);
-  }
-  CHECK(cache.length() == n);
   return out;
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+std::vector<float> part(const std::vector<float>& rows, int first, int last) {
+  return {rows.begin() + first * static_cast<int>(kVocab),
+          rows.begin() + last * static_cast<int>(kVocab)};
 }
 
 void kernels_threads_and_widths_agree() {
@@ -156,7 +62,7 @@ void kernels_threads_and_widths_agree() {
        {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ4_0, TensorType::kQ4_1,
         TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ4_K,
         TensorType::kQ5_K, TensorType::kQ6_K}) {
-    const std::shared_ptr<const Model> model = small_model(type);
+    const std::shared_ptr<const Model> model = small_model::make(type);
     const int n = type == TensorType::kQ4_0 ? 70 : 12;  // beyond a block of 64 positions, once
     Engine definition(model, *maglio::find_kernels("portable"), 1);
     const std::vector<float> expected = logits_of(definition, n, 1);
@@ -171,59 +77,179 @@ void kernels_threads_and_widths_agree() {
 }
 
 void forgetting_leaves_nothing_behind() {
-  Engine engine(small_model(TensorType::kQ8_0), *maglio::find_kernels(""), 2);
-  const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
-  const size_t row = static_cast<size_t>(engine.model().spec.n_vocab);
-  std::vector<float> first(8 * row), second(8 * row);
-  KvCache cache(engine.model().spec, 8);
-  engine.forward(cache, tokens, 8, 8, first.data());
-  cache.truncate(3);
-  engine.forward(cache, tokens, 5, 0, nullptr);  // other tokens, no logits
-  cache.truncate(3);
-  engine.forward(cache, tokens + 3, 5, 5, second.data() + 3 * row);
-  CHECK(std::memcmp(first.data() + 3 * row, second.data() + 3 * row, 5 * row * sizeof(float)) == 0);
+  Engine engine(small_model::make(TensorType::kQ8_0), *maglio::find_kernels(""), 2);
+  const std::vector<float> expected = logits_of(engine, 8, 8);
+  const std::shared_ptr<Cache> cache = engine.new_cache(8);
+  feed(engine, *cache, 0, 8);
+  CHECK(cache->truncate(3) == 3);
+  feed(engine, *cache, 1, 5);
+  CHECK(cache->truncate(3) == 3);
+  CHECK(same_bits(feed(engine, *cache, 0, 5), part(expected, 3, 8)));
 }
 
-template <typename Function>
+// Segments of every kind beside each other: a prefill without rows, one with its last row, a
+// verify, plain steps, at contexts before and past the border of a page.
+void a_batch_is_each_segment_alone() {
+  const std::shared_ptr<const Model> model = small_model::make(TensorType::kQ4_0);
+  Engine alone(model, *maglio::find_kernels("portable"), 1);
+  constexpr int kStreams = 5;
+  const int lengths[] = {1, 62, 64, 65, 3}, counts[] = {40, 5, 1, 1, 33},
+            wanted[] = {0, 5, 1, 1, 1};
+  std::vector<std::vector<float>> expected;
+  for (int s = 0; s < kStreams; ++s) {
+    expected.push_back(logits_of(alone, lengths[s] + counts[s], 1, s));
+  }
+  for (const Kernels* kernels : maglio::available_kernels()) {
+    for (int threads : {1, 2, 3}) {
+      Engine engine(model, *kernels, threads);
+      std::vector<std::shared_ptr<Cache>> caches;
+      std::vector<std::vector<int32_t>> tokens(kStreams);
+      std::vector<Segment> batch;
+      for (int s = 0; s < kStreams; ++s) {
+        caches.push_back(engine.new_cache(128));
+        feed(engine, *caches.back(), s, lengths[s]);
+        for (int i = 0; i < counts[s]; ++i) tokens[s].push_back(token_at(s, lengths[s] + i));
+        batch.push_back({caches.back().get(), tokens[s].data(), counts[s], wanted[s]});
+      }
+      std::vector<float> out(8 * kVocab);
+      engine.forward(batch.data(), kStreams, out.data());
+      int row = 0;
+      for (int s = 0; s < kStreams; ++s) {
+        const int end = lengths[s] + counts[s];
+        CHECK(caches[s]->length() == end);
+        CHECK(same_bits(part(out, row, row + wanted[s]), part(expected[s], end - wanted[s], end)));
+        row += wanted[s];
+      }
+    }
+  }
+}
+
+template <typename Error, typename Function>
 bool refused(Function function) {
   try {
     function();
-  } catch (const std::invalid_argument&) {
+  } catch (const Error&) {
     return true;
   }
   return false;
 }
 
 void what_cannot_be_fed_is_refused_and_changes_nothing() {
-  Engine engine(small_model(TensorType::kF32), *maglio::find_kernels("portable"), 1);
-  KvCache cache(engine.model().spec, 4);
-  std::vector<float> logits(8 * 37);
-  const int32_t good[] = {1, 2, 3, 4, 5}, negative[] = {1, -1}, large[] = {1, 37};
-  CHECK(refused([&] { engine.forward(cache, good, 0, 0, logits.data()); }));
-  CHECK(refused([&] { engine.forward(cache, good, 5, 1, logits.data()); }));
-  CHECK(refused([&] { engine.forward(cache, good, 2, 3, logits.data()); }));
-  CHECK(refused([&] { engine.forward(cache, negative, 2, 1, logits.data()); }));
-  CHECK(refused([&] { engine.forward(cache, large, 2, 1, logits.data()); }));
-  CHECK(cache.length() == 0);
-  engine.forward(cache, good, 4, 1, logits.data());
-  CHECK(refused([&] { engine.forward(cache, good, 1, 1, logits.data()); }));
-  CHECK(refused([&] { cache.truncate(5); }));
-  CHECK(refused([&] { cache.truncate(-1); }));
-  CHECK(cache.length() == 4);
+  using maglio::ContextFull;
+  using maglio::InvalidInput;
+  const std::shared_ptr<const Model> model = small_model::make(TensorType::kF32);
+  Engine engine(model, *maglio::find_kernels("portable"), 1);
+  Engine other(model, *maglio::find_kernels("portable"), 1);
+  const std::shared_ptr<Cache> cache = engine.new_cache(4), second = engine.new_cache(200);
+  const std::shared_ptr<Cache> foreign = other.new_cache(4);
+  std::vector<float> logits(8 * kVocab);
+  const std::vector<int32_t> good(129, 1);
+  const int32_t negative[] = {1, -1}, large[] = {1, 37};
+  const auto forward = [&](std::vector<Segment> batch) {
+    engine.forward(batch.data(), static_cast<int>(batch.size()), logits.data());
+  };
+  const Segment fine{second.get(), good.data(), 2, 1};
+  CHECK(refused<InvalidInput>([&] { forward({}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {cache.get(), good.data(), 0, 0}}); }));
+  CHECK(refused<ContextFull>([&] { forward({fine, {cache.get(), good.data(), 5, 1}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {cache.get(), good.data(), 2, 3}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {cache.get(), good.data(), 2, -1}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {cache.get(), negative, 2, 1}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {cache.get(), large, 2, 1}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, {foreign.get(), good.data(), 1, 1}}); }));
+  CHECK(refused<InvalidInput>([&] { forward({fine, fine}); }));
+  CHECK(refused<InvalidInput>([&] { forward({{second.get(), good.data(), 129, 1}}); }));
+  CHECK(refused<InvalidInput>(
+      [&] { forward({{second.get(), good.data(), 126, 1}, {cache.get(), good.data(), 3, 1}}); }));
+  CHECK(cache->length() == 0 && second->length() == 0 && foreign->length() == 0);
+  CHECK(engine.pages().bytes_lent() == 0);
+  forward({{cache.get(), good.data(), 4, 1}});
+  CHECK(refused<ContextFull>([&] { forward({{cache.get(), good.data(), 1, 1}}); }));
+  CHECK(refused<InvalidInput>([&] { cache->truncate(5); }));
+  CHECK(refused<InvalidInput>([&] { cache->truncate(-1); }));
+  CHECK(refused<InvalidInput>([&] { cache->fork(5); }));
+  CHECK(cache->length() == 4);
+}
+
+// The room of a whole batch is taken at once: one segment without memory leaves all as they were.
+void a_batch_without_memory_changes_nothing() {
+  const std::shared_ptr<const Model> model = small_model::make(TensorType::kQ8_0);
+  const size_t page = maglio::PageLayout(model->spec).page_bytes();
+  Engine engine(model, *maglio::find_kernels(""), 2, 3 * page);
+  const std::shared_ptr<Cache> one = engine.new_cache(256), two = engine.new_cache(256);
+  const std::vector<float> expected = logits_of(engine, 64, 64);
+  feed(engine, *one, 0, 60);
+  feed(engine, *two, 0, 60);
+  CHECK(engine.pages().bytes_lent() == 2 * page);
+  const std::vector<int32_t> tokens(70, 1);
+  std::vector<float> logits(kVocab);
+  const Segment batch[] = {{one.get(), tokens.data(), 5, 0}, {two.get(), tokens.data(), 5, 1}};
+  CHECK(refused<std::bad_alloc>([&] { engine.forward(batch, 2, logits.data()); }));
+  CHECK(one->length() == 60 && two->length() == 60);
+  CHECK(engine.pages().bytes_lent() == 2 * page);
+  CHECK(same_bits(feed(engine, *one, 0, 4), part(expected, 60, 64)));
+  CHECK(same_bits(feed(engine, *two, 0, 4), part(expected, 60, 64)));
+}
+
+// More threads than positions left: each forward finds room or is refused.
+void threads_at_the_end_of_one_cache() {
+  Engine engine(small_model::make(TensorType::kQ8_0), *maglio::find_kernels(""), 2);
+  const std::shared_ptr<Cache> cache = engine.new_cache(70);
+  const std::vector<int32_t> tokens(8, 1);
+  // Another thread may shorten the cache between a question and what follows from the answer.
+  const auto try_to = [](auto action) {
+    try {
+      action();
+    } catch (const maglio::InvalidInput&) {
+    }
+  };
+  const auto hammer = [&](int n) {
+    std::vector<float> logits(static_cast<size_t>(n) * kVocab);
+    const Segment segment{cache.get(), tokens.data(), n, n};
+    for (int i = 0; i < 60; ++i) {
+      try {
+        engine.forward(&segment, 1, logits.data());
+      } catch (const maglio::ContextFull&) {
+        try_to([&] { cache->truncate(std::min(cache->length(), 60)); });
+      }
+      if (i % 8 == 0) try_to([&] { cache->fork(cache->length() / 2)->truncate(1); });
+      if (i % 16 == 0) try_to([&] { cache->truncate(40); });
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int n : {1, 3, 8}) threads.emplace_back(hammer, n);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(cache->length() <= 70);
+  cache->truncate(0);
+  CHECK(same_bits(feed(engine, *cache, 0, 70), logits_of(engine, 70, 1)));
 }
 
 void a_model_with_a_wrong_part_does_not_pass_its_check() {
-  Model model;
-  model.spec = small_model(TensorType::kF32)->spec;
-  CHECK(model.spec.check().empty());
-  CHECK(!model.check().empty());  // no weights
+  const maglio::ModelSpec sound = small_model::spec();
+  CHECK(sound.check().empty());
+  CHECK(!Model(sound).check().empty());  // no weights
   for (int strange : {0, -1, 8, 1 << 26, 0x7FFFFFFF}) {
-    maglio::ModelSpec spec = model.spec;
-    spec.head_dim = strange;
+    maglio::ModelSpec spec = sound;
+    std::get<maglio::AttentionSpec>(spec.layers[1].mixer).head_dim = strange;
     CHECK(!spec.check().empty());
-    spec.n_head = strange;
+    std::get<maglio::AttentionSpec>(spec.layers[1].mixer).n_head = strange;
+    CHECK(!spec.check().empty());
+    spec = sound;
+    std::get<maglio::GatedSpec>(spec.layers[0].feed_forward).n_ff = strange;
     CHECK(!spec.check().empty());
   }
+  const std::shared_ptr<Model> model = small_model::make(TensorType::kF32);
+  const size_t bytes = model->weight_bytes();
+  maglio::Attention& attention = std::get<maglio::Attention>(model->layers[0].mixer);
+  const size_t value_bytes = attention.value.bytes();
+  attention.value = maglio::Matrix();
+  CHECK(model->weight_bytes() == bytes - value_bytes);
+  CHECK(model->check().find("'blk.0.attn_v.weight' is 0 x 0, expected 64 x 256") !=
+        std::string::npos);
+  model->layers[1].mixer_post_norm = maglio::Vector(256);
+  std::get<maglio::Attention>(model->layers[0].mixer).value =
+      small_model::matrix(TensorType::kF32, 64, 256);
+  CHECK(model->check() == "tensor 'blk.1.post_attention_norm.weight' is superfluous");
 }
 
 }  // namespace
@@ -231,7 +257,10 @@ void a_model_with_a_wrong_part_does_not_pass_its_check() {
 int main() {
   kernels_threads_and_widths_agree();
   forgetting_leaves_nothing_behind();
+  a_batch_is_each_segment_alone();
   what_cannot_be_fed_is_refused_and_changes_nothing();
+  a_batch_without_memory_changes_nothing();
+  threads_at_the_end_of_one_cache();
   a_model_with_a_wrong_part_does_not_pass_its_check();
   std::puts("engine: ok");
   return 0;

@@ -52,4 +52,4 @@ def chat_model(folder: Path, *, template: str | None = TEMPLATE, n_ctx: int = 25
     if not path.exists():
         write_model(path, "llama", replace(TINY["llama"], n_ctx=4096), "Q8_0", seed=3)
     engine = NativeEngine(ModelFile(path), n_ctx=n_ctx, threads=1)
-    return maglio.Model(engine, from_metadata(vocabulary()), chat_template=template)
+    return maglio.Model(engine, from_metadata(vocabulary()), chat_template=template, path=path)

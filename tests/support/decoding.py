@@ -52,7 +52,8 @@ class PlainRun:
         stream = self.stream[: len(PROMPT) + generated]
         decoder.settle()
         assert list(decoder.tokens) == stream
-        assert decoder.cache.tokens == stream[:-1]
+        # The row of the last token may be there, if it was computed as part of a draft.
+        assert decoder.cache.tokens in (stream[:-1], stream)
         assert decoder.sequence.position == generated
         assert decoder.picker.length == len(stream)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from maglio.decode import Picker
 from maglio.engine.base import Segment
-from maglio.errors import ContextFullError, InvalidArgumentError
+from maglio.errors import ContextFullError, InvalidArgumentError, OutOfMemoryError
 
 _MIX = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
@@ -22,6 +24,7 @@ class ToyCache:
     def __init__(self, engine: ToyEngine, tokens: Sequence[int] = ()) -> None:
         self.tokens = list(tokens)
         self._engine = engine
+        engine.caches.add(self)
 
     @property
     def length(self) -> int:
@@ -49,6 +52,7 @@ class ToyEngine:
         order: how many of the last tokens a row depends on; few make a repetitive stream.
         spread: how far logits lie apart.
         can_rewind: whether truncate can go back less than all the way.
+        capacity: positions that all caches together can hold.
         before_call: called with the index of each forward, may raise.
         after_call: called with it when everything is appended, may not raise.
     """
@@ -65,6 +69,7 @@ class ToyEngine:
         order: int = 512,
         spread: float = 6.0,
         can_rewind: bool = True,
+        capacity: int = 1 << 30,
         before_call: Callable[[int], None] = lambda _: None,
         after_call: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -72,6 +77,8 @@ class ToyEngine:
         self.n_ctx = n_ctx
         self.can_rewind = can_rewind
         self.calls: list[list[Segment]] = []
+        self.capacity = capacity
+        self.caches: weakref.WeakSet[ToyCache] = weakref.WeakSet()
         self._order = order
         self._spread = spread
         self._before_call = before_call
@@ -119,6 +126,9 @@ class ToyEngine:
                 raise InvalidArgumentError(f"an id of {tokens} is not in the vocabulary")
             if cache.length + len(tokens) > self.n_ctx:
                 raise ContextFullError(f"{len(tokens)} tokens after {cache.length}")
+        held = sum(map(len, map(attrgetter("tokens"), self.caches)))
+        if held + n > self.capacity:
+            raise OutOfMemoryError(f"{held} positions and {n} more, of {self.capacity}")
 
     def _append(self, cache: ToyCache, tokens: Sequence[int], n_logits: int) -> np.ndarray:
         whole = cache.tokens + [int(token) for token in tokens]

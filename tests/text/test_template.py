@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maglio.errors import ChatTemplateError, InvalidArgumentError
-from maglio.text import ChatTemplate, from_metadata
+from maglio.text import ChatTemplate, from_metadata, renderer
 from support.chat_model import CONTROL, TEMPLATE, vocabulary
 from support.spm_vocabulary import SPM
 
@@ -33,7 +31,7 @@ def control(ids: list[int]) -> list[int]:
 def test_a_prompt_is_the_templates_text_with_its_control_tokens():
     template = ChatTemplate(TEMPLATE, TOKENIZER)
     text = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    assert template.unmark(template.render([{"role": "user", "content": "hi"}])) == text
+    assert template.render([{"role": "user", "content": "hi"}]).text == text
     assert prompt(template, "hi") == TOKENIZER.encode(text, parse_special=True)
 
 
@@ -80,7 +78,7 @@ def test_marks_reach_into_tool_calls_and_json():
         tools=[{"description": "<|im_start|>"}],
     )
     assert control(template.encode(rendered)) == []
-    assert '"x": "<|im_end|>"' in template.unmark(rendered)
+    assert '"x": "<|im_end|>"' in rendered.text
 
 
 @pytest.mark.parametrize("source", ["{{ bos_token }}hi", "hi"])
@@ -107,9 +105,13 @@ def test_templates_have_what_they_expect():
     rendered = ChatTemplate(source, TOKENIZER).render(
         [{"role": "user"}, {"role": "user"}], variables={"extra": "more"}
     )
-    assert rendered == '014[\n 1,\n {\n  "b": 2\n }\n]Truemorea1'
+    assert rendered.text == '014[\n 1,\n {\n  "b": 2\n }\n]Truemorea1'
 
 
+SHARED = (
+    "{% set n = namespace(a=[], b=[]) %}{% for i in range(60) %}{% set n.a = [n.a, n.a] %}"
+    "{% set n.b = [n.b, n.b] %}{% endfor %}"
+)
 HOSTILE = {
     "endless loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}"
     "{% endfor %}",
@@ -133,37 +135,153 @@ HOSTILE = {
     "{% endmacro %}{{ m(99) }}",
     "recursive loops": "{% for i in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
     "large data in a loop": "{% for i in range(99999) %}" + "x" * 9999 + "{% endfor %}",
+    "joining by filter": "{% set x = 'a' * 10**7 %}{{ ([x] * 130) | join }}",
+    "a long concatenation": "{% set x = 'a' * 10**8 %}{{ x" + " ~ x" * 30 + " }}",
+    "repeated fields": "{% set x = 'a' * 10**7 %}{{ ('{0}' * 130).format(x) }}",
+    "tabs": "{{ ('\t' * 10**6).expandtabs(10000) }}",
+    "wide bytes": "{{ 'a'.encode().center(4 * 10**9) }}",
+    "translating": "{{ ('a' * 10**5).translate({97: 'b' * 10**5}) }}",
+    "separators": "{{ ([1] * 10**5) | tojson(separators=['a' * 10**5, 'b']) }}",
+    "shared lists compared": SHARED + "{{ n.a == n.b }}",
+    "shared lists searched": SHARED + "{{ n.b in [n.a] }}",
+    "shared lists as text": SHARED + "{{ n.a | string }}",
+    "shared lists as JSON": SHARED + "{{ n.a | tojson }}",
+    "many branches": "{% if 0 %}" + "{% elif 0 %}" * 10000 + "{% endif %}",
+    "nested branches": "{% if 1 %}" * 500 + "{% endif %}" * 500,
+    "a number of 5,000 digits": "{{ " + "9" * 5000 + " }}",
     "classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-    "printed attributes": "{{ ''.__class__ }}",
-    "attributes by filter": "{{ '' | attr('__class__') }}",
-    "attributes by format": "{{ '{0.__class__}'.format('') }}",
-    "globals of a function": "{{ raise_exception.__globals__ }}",
     "the environment": "{{ self._TemplateReference__context.environment }}",
     "changing messages": "{{ messages.append(1) }}",
     "importing": "{% import 'os' as os %}",
-    "missing variables": "{{ system_prompt }}",
     "missing attributes": "{{ nothing.at.all }}",
     "division": "{{ 1 // 0 }}",
     "unknown functions": "{{ open('/etc/passwd') }}",
     "a refusal": "{{ raise_exception('roles must alternate') }}",
+    "unknown tags": "{% for %}",
+    "an open tag": "{% include x",
+    "many open tags": "{{" * 9999,
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def tight():
+    """A renderer with less time and memory than usual, so that the tests end sooner."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renderer, "shared", renderer.Renderer(memory=128 << 20, seconds=0.2))
+        yield
+        renderer.shared.close()
+
+
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.usefixtures("tight")
 def test_hostile_templates_end_in_one_clear_error(source):
     template = ChatTemplate(source, TOKENIZER)
-    begin = time.monotonic()
-    with pytest.raises(ChatTemplateError, match="chat template"):
+    with pytest.raises(ChatTemplateError, match="the chat template"):
         template.render([{"role": "user", "content": "hi"}])
-    assert time.monotonic() - begin < 60  # it ends; how soon depends on the machine
 
 
 @pytest.mark.parametrize(
-    "source", ["{% for %}", "{{ 'a' | center(9) }}", "{% include x", "x" * 300_000, "{{" * 9999]
+    "source",
+    [
+        "{{ ''.__class__ }}",
+        "{{ '' | attr('__class__') }}",
+        "{{ '{0.__class__}'.format('') }}",
+        "{{ raise_exception.__globals__ }}",
+    ],
 )
-def test_broken_templates_are_refused_at_once(source):
-    with pytest.raises(ChatTemplateError, match="chat template"):
-        ChatTemplate(source, TOKENIZER)
+def test_python_is_out_of_reach(source):
+    assert ChatTemplate(source, TOKENIZER).render([]).text == ""
+
+
+def test_a_template_that_is_too_long_is_refused_at_once():
+    with pytest.raises(ChatTemplateError, match="'default' has 300000 characters"):
+        ChatTemplate("x" * 300_000, TOKENIZER)
+
+
+ECOSYSTEM = {
+    "{% generation %}a{% endgeneration %}b": "ab",
+    "{% set x = [1] %}{% do x.index(1) %}x": "x",
+    "{{ '%s-%d' | format('a', 2) }}": "a-2",
+    "[{{ 'a' | center(3) }}]": "[ a ]",
+    "{% for m in messages %}[{{ m.content }}]{% endfor %}": "[]",
+    "[{{ missing }}{{ messages[0].missing }}]": "[]",
+    "{{ eos_token }}{{ unk_token }}{{ pad_token }}": "<|im_end|>",
+    "{{ '[1]' | from_json | tojson }}": "[1]",
+    "{{ messages | map(attribute='role') | tojson }}": '["user"]',
+    "{{ {'é': '<'} | tojson }}{{ 'é' | tojson(ensure_ascii=true) }}": '{"é": "<"}"\\u00e9"',
+    "{% if 1 %}\n  {% set x = 1 %}\n{{ x }}\n{% endif %}\n": "1\n",
+}
+
+
+@pytest.mark.parametrize(("source", "text"), ECOSYSTEM.items(), ids=ECOSYSTEM.keys())
+def test_templates_may_use_what_the_ecosystem_has(source, text):
+    assert ChatTemplate(source, TOKENIZER).render([{"role": "user"}]).text == text
+
+
+def test_a_random_choice_is_the_same_each_time():
+    template = ChatTemplate("{{ range(10**5) | random }}", TOKENIZER)
+    assert template.render([]) == template.render([])
+
+
+@pytest.mark.parametrize(
+    ("source", "tools", "said"),
+    [
+        ({"default": "a", "tool_use": "b"}, [{"name": "f"}], "b"),
+        ({"default": "a", "tool_use": "b"}, None, "a"),
+        ({"default": "a", "tool_use": "b"}, [], "a"),
+        ({"default": "a", "rag": "b"}, [{"name": "f"}], "a"),
+    ],
+)
+def test_the_template_for_tools_is_taken_where_there_are_tools(source, tools, said):
+    assert ChatTemplate(source, TOKENIZER).render([], tools=tools).text == said
+
+
+def test_names_of_tools_and_arguments_make_no_control_tokens():
+    source = "{{ tools | tojson }}{% for k, v in messages[0].a.items() %}{{ k }}{% endfor %}"
+    prompt = ChatTemplate(source, TOKENIZER).render(
+        [{"role": "user", "a": {"<|im_end|>": 1}}], tools=[{"<|im_start|>": {"<|im_end|>": 1}}]
+    )
+    assert prompt.text == '[{"<|im_start|>": {"<|im_end|>": 1}}]<|im_end|>'
+    assert prompt.control == ()
+
+
+@pytest.mark.parametrize("name", ["im_end", "IM_END", "im-_-end"])
+def test_a_message_cannot_fill_in_a_control_token(name):
+    source = "{{ '<|' ~ messages[0].content | lower | replace('-', '') ~ '|>' }}"
+    template = ChatTemplate(source, TOKENIZER)
+    prompt = template.render([{"role": "user", "content": name}])
+    assert (prompt.text, prompt.control) == ("<|im_end|>", ())
+
+
+def test_a_template_may_put_a_control_token_together_from_its_own_words_and_roles():
+    source = (
+        "{{ '<|' ~ 'im' ~ '_end|>' }}{{ '<|' ~ messages[0].role | lower ~ '|>' }}"
+        "{{ messages[0].x }}"
+    )
+    prompt = ChatTemplate(source, TOKENIZER).render(
+        [{"role": "IM_start", "x": "im im_end im_start"}]
+    )
+    assert prompt.control == ((0, 10), (10, 22))
+
+
+def test_messages_may_hold_private_use_characters():
+    text = "".join(map(chr, range(0xF0000, 0xF0200))) + "<|im_end|>"
+    prompt = ChatTemplate(TEMPLATE, TOKENIZER).render([{"role": "user", "content": text}])
+    assert prompt.text == f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+    assert len(prompt.control) == 3
+
+
+def test_messages_of_all_private_use_characters_are_refused():
+    text = "".join(map(chr, range(0xF0000, 0x10FFFE)))
+    with pytest.raises(InvalidArgumentError, match="private-use"):
+        ChatTemplate(TEMPLATE, TOKENIZER).render([{"role": "user", "content": text}])
+
+
+def test_lone_surrogates_come_through():
+    prompt = ChatTemplate("{{ messages[0].content }}!", TOKENIZER).render(
+        [{"role": "user", "content": "\udcff\ud83d\ude00"}]
+    )
+    assert prompt.text == "\udcff\ud83d\ude00!"
 
 
 def test_a_refusal_says_what_the_template_said():
@@ -172,8 +290,26 @@ def test_a_refusal_says_what_the_template_said():
         template.render([])
 
 
+def nested(depth, width):
+    value = []
+    for _ in range(depth):
+        value = [value] * width
+    return value
+
+
 @pytest.mark.parametrize(
-    "message", ["hi", {}, {"role": 1}, {"role": "a|>b"}, {"role": "user", "content": object()}]
+    "message",
+    [
+        "hi",
+        {},
+        {"role": 1},
+        {"role": "a|>b"},
+        {"role": "user", "content": object()},
+        {"role": "user", "content": nested(60, 2)},
+        {"role": "user", "content": nested(99, 1)},
+        {"role": "user", "content": 10**5000},
+    ],
+    ids=["text", "empty", "role", "mark", "object", "shared lists", "deep lists", "large number"],
 )
 def test_messages_that_are_none_are_refused(message):
     with pytest.raises(InvalidArgumentError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from maglio.bench.stream import TokenStream, Turn
+from maglio.bench.stream import Ids, TokenStream, Turn
 from maglio.decode.drafter import StreamView
 from maglio.draft.source import Draft, DraftSource, Step
 from maglio.economics.allot import allot
@@ -117,7 +117,9 @@ class _Seat:
 
     def give(self, turn: Turn) -> None:
         """A turn that is prefilled; its rows are at hand, if they were recorded."""
-        self._commit(Step(turn.tokens.tolist()), turn, 0, len(turn.tokens))
+        if self._candidates(turn) is not None:
+            self._commit(Step(()), turn, 0, len(turn.tokens))
+        self._commit(Step(turn.tokens.tolist()))  # with the rows it would not look like a prompt
 
     def generate(self, turn: Turn) -> None:
         """A turn that is generated. Its first token comes with the prefill."""
@@ -163,8 +165,13 @@ class _Seat:
 
     def _commit(self, step: Step, turn: Turn | None = None, begin: int = 0, end: int = 0) -> None:
         """Tell of a step, with the candidates of the turn's rows ``begin`` to ``end``."""
-        if self._source.topk and turn is not None and turn.candidates is not None:
+        candidates = None if turn is None else self._candidates(turn)
+        if turn is not None and candidates is not None:
             fed = turn.tokens[begin:end].tolist()
-            step = replace(step, fed=fed, top=turn.candidates[begin:end])
+            step = replace(step, fed=fed, top=candidates[begin:end])
         self._committed += step.tokens
         self._source.observe(step)
+
+    def _candidates(self, turn: Turn) -> Ids | None:
+        """The best of the turn's rows, if they were recorded and the source wants them."""
+        return turn.candidates if self._source.topk else None

@@ -17,36 +17,22 @@ from maglio.chat import saved
 from maglio.chat.history import Exchanges
 from maglio.chat.prompt import PromptEncoder, Rendered
 from maglio.chat.shelf import ReferenceShelf
+from maglio.chat.stream import ChatStream, StreamModel
 from maglio.chat.turn import Answer, Turn
 from maglio.checks import MAX_TOKEN_ID, check_choice, check_int
-from maglio.decode import GenerationStats, Picker, SamplingParams, total
-from maglio.decode import Sequence as TokenSequence
-from maglio.draft.source import DraftSource
-from maglio.engine.base import Cache, Engine
+from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Ending, Reading, Stream
+from maglio.generation import Ending
 from maglio.references import Reference, each
-from maglio.speculation import DraftingSetup, Speculation
-from maglio.text import ChatTemplate, StopMatcher, Tokenizer
+from maglio.speculation import Speculation
+from maglio.text import ChatTemplate, StopMatcher
 from maglio.text.template import FALLBACK_END
 
 OnFull = Literal["stop", "drop"]
 
 
-class ChatModel(Protocol):
+class ChatModel(StreamModel, Protocol):
     """What a conversation needs of a model; :class:`maglio.Model` has it."""
-
-    drafting: DraftingSetup
-
-    @property
-    def engine(self) -> Engine:
-        """Computes logits."""
-        ...
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text to token ids and back."""
-        ...
 
     @property
     def chat_template(self) -> ChatTemplate:
@@ -93,8 +79,7 @@ class Conversation:
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
         self._shelf = ReferenceShelf(model.tokenizer)
-        self._remembered = 0  # tokens that the drafting history knows of
-        self._begin(model.engine.new_cache(), sampling or SamplingParams(), speculation)
+        self._stream = ChatStream(model, self._shelf, sampling or SamplingParams(), speculation)
         for reference in each(references):
             self.add_reference(reference)
 
@@ -142,7 +127,7 @@ class Conversation:
     def position(self) -> int:
         """Where the random stream stands: how many tokens were sampled."""
         self._settle()
-        return self._sequence.position
+        return self._stream.position
 
     @property
     def stats(self) -> GenerationStats:
@@ -156,13 +141,13 @@ class Conversation:
 
         The random stream goes on where it stands unless the seed is another one.
         """
-        return self._sequence.picker.params
+        return self._stream.sampling
 
     @sampling.setter
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
-        position = self.position if params.seed == self.sampling.seed else 0
-        self._go_on(params, self._speculation, position)
+        same_numbers = getattr(params, "seed", None) == self.sampling.seed
+        self._stream.go_on(params, self.speculation, self.position if same_numbers else 0)
 
     @property
     def on_full(self) -> OnFull:
@@ -187,12 +172,12 @@ class Conversation:
     @property
     def speculation(self) -> bool | Speculation:
         """Whether, or how, to draft. Setting it takes effect with the next turn."""
-        return self._speculation
+        return self._stream.speculation
 
     @speculation.setter
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
-        self._go_on(self.sampling, speculation, self.position)
+        self._stream.go_on(self.sampling, speculation, self.position)
 
     # --- turns -----------------------------------------------------------------------------------
 
@@ -211,19 +196,14 @@ class Conversation:
         history, prompt = self._encoder.fit(
             self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
         )
-        sequence = self._sequence
-        start = _common_prefix(prompt.ids, sequence.tokens)
-        self._forget_from(start)
         ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
-        reading = Reading(sequence, self._model.tokenizer, prompt.ids[start:], ending)
-        stream = Stream(self._model.engine, reading, self._cost, progress=self.on_prefill)
+        stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
         self._history = history
 
         def finish(answer: Answer) -> None:
             self._end_turn(text, prompt, answer)
 
-        said = self._model.chat_template.unmark(prompt.text[-64:])
-        thinking = said.rstrip().endswith("<think>")
+        thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
         self._open = Answer(stream, finish, begins_thinking=thinking)
         return self._open
 
@@ -273,14 +253,7 @@ class Conversation:
         branch = copy.copy(self)
         branch._spent = list(self._spent)
         branch._shelf = self._shelf.copy()
-        cache = self._sequence.cache
-        branch._begin(
-            cache.fork(cache.length),
-            self.sampling,
-            self._speculation,
-            tokens=self._sequence.tokens,
-            position=self.position,
-        )
+        branch._stream = self._stream.fork(branch._shelf)
         return branch
 
     def drop(self, turn: int) -> Turn:
@@ -309,12 +282,12 @@ class Conversation:
             OutOfMemoryError: the index does not fit in memory.
         """
         self._settle()
-        self._shelf.add(reference, self._source)
+        self._shelf.add(reference, self._stream.source)
 
     def clear_references(self) -> None:
         """Forget all references."""
         self._settle()
-        self._shelf.clear(self._source)
+        self._shelf.clear(self._stream.source)
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -367,51 +340,11 @@ class Conversation:
         self._settle()
         self._become(Exchanges(chat.system, turns, chat.dropped))
         self.clear_references()
-        self._go_on(chat.sampling, self._speculation, chat.position)
+        self._stream.go_on(chat.sampling, self.speculation, chat.position)
         for reference in chat.references:
             self._add_if_possible(reference)
 
     # --- inside ----------------------------------------------------------------------------------
-
-    @property
-    def _source(self) -> DraftSource | None:
-        drafter = self._sequence.drafter
-        return None if drafter is None else drafter.source
-
-    def _begin(
-        self,
-        cache: Cache,
-        sampling: SamplingParams,
-        speculation: bool | Speculation,
-        *,
-        tokens: Sequence[int] = (),
-        position: int = 0,
-    ) -> None:
-        """Make the sequence over a cache that may hold a beginning of ``tokens``.
-
-        Whatever cannot be made leaves everything as it was.
-        """
-        engine = self._model.engine
-        picker = Picker(sampling, engine.n_vocab)
-        drafter, cost, history = self._model.drafting.start(speculation, sampling)
-        if drafter is not None:
-            self._shelf.tell(drafter.source)
-        self._sequence = TokenSequence(
-            cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
-        )
-        self._speculation, self._cost, self._past = speculation, cost, history
-
-    def _go_on(
-        self, sampling: SamplingParams, speculation: bool | Speculation, position: int
-    ) -> None:
-        """Go on with the same stream, sampled or drafted for in another way."""
-        old = self._sequence
-        self._begin(old.cache, sampling, speculation, tokens=old.tokens, position=position)
-
-    def _forget_from(self, length: int) -> None:
-        """The stream goes on differently after so many tokens."""
-        self._sequence.rewind(length)
-        self._remembered = min(self._remembered, length)
 
     def _add_if_possible(self, reference: Reference) -> None:
         try:
@@ -428,18 +361,15 @@ class Conversation:
         """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
         self._open = None
         start = len(prompt.ids)
-        ids = self._sequence.tokens[start : start + answer.stream.kept]
+        ids = self._stream.tokens[start : start + answer.stream.kept]
         reason = answer.finish_reason
-        self._sequence.rewind(start + len(ids))
+        self._stream.keep(start + len(ids))
         self._spent.append(answer.stats)
         if reason is None and not answer.text and not ids:
             return  # it was interrupted before it began: as if nothing had been said
         self._rendered = self._encoder.answer(prompt, answer.text, ids)
         turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
         self._history = self._history.plus(turn)
-        if self._past is not None:
-            self._past.add(self._sequence.tokens[self._remembered :])
-            self._remembered = self._sequence.length
 
     def _become(self, history: Exchanges) -> None:
         """Go on from another history. Cache and indexes are cut back when a message is sent."""
@@ -451,9 +381,3 @@ class Conversation:
         check_int("turn", turn, 0, max(0, len(self.turns) - 1))
         if not self.turns:
             raise InvalidArgumentError("the conversation has no turns yet")
-
-
-def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many first tokens are the same."""
-    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differ, min(len(one), len(other)))

@@ -12,18 +12,19 @@ text from there on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from maglio.chat.history import Exchanges
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
+from maglio.text.prompt_text import PromptText
 from maglio.text.template import ChatTemplate, Message
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A conversation as text, with the template's marks, and as token ids.
+    """A conversation as text and as token ids.
 
     Attributes:
         text: the text.
@@ -31,11 +32,11 @@ class Rendered:
         cuts: where both can be cut, as (characters, ids): the ends of prompts and of answers.
     """
 
-    text: str = ""
+    text: PromptText = field(default_factory=PromptText)
     ids: tuple[int, ...] = ()
     cuts: tuple[tuple[int, int], ...] = ()
 
-    def extended(self, text: str, ids: Sequence[int]) -> Rendered:
+    def extended(self, text: PromptText, ids: Sequence[int]) -> Rendered:
         """Go on with ``text``, whose ids are ``ids``."""
         whole, all_ids = self.text + text, (*self.ids, *ids)
         return Rendered(whole, all_ids, (*self.cuts, (len(whole), len(all_ids))))
@@ -43,7 +44,7 @@ class Rendered:
     def cut(self, n_cuts: int) -> Rendered:
         """The beginning up to the cut before ``cuts[n_cuts]``."""
         length, n_ids = self.cuts[n_cuts - 1] if n_cuts else (0, 0)
-        return Rendered(self.text[:length], self.ids[:n_ids], self.cuts[:n_cuts])
+        return Rendered(self.text.head(length), self.ids[:n_ids], self.cuts[:n_cuts])
 
 
 class PromptEncoder:
@@ -77,10 +78,10 @@ class PromptEncoder:
         """
         text = self._template.render(messages, tools=self._tools, variables=self._variables)
         n_cuts = len(known.cuts)
-        while n_cuts and not self._continues(known.text[: known.cuts[n_cuts - 1][0]], text):
+        while n_cuts and not self._continues(known.cut(n_cuts).text, text):
             n_cuts -= 1
         begin = known.cut(n_cuts)
-        rest = text[len(begin.text) :]
+        rest = text.tail(len(begin.text))
         return begin.extended(rest, self._template.encode(rest, continues=n_cuts > 0))
 
     def answer(self, prompt: Rendered, text: str, ids: Sequence[int]) -> Rendered:
@@ -93,7 +94,7 @@ class PromptEncoder:
         rest: list[int] = []
         if len(said) < len(text) and text.startswith(said):
             rest = self._tokenizer.encode(text[len(said) :], add_special=False)
-        return prompt.extended(self._template.mark(text), (*ids, *rest))
+        return prompt.extended(PromptText(text), (*ids, *rest))
 
     def history(self, history: Exchanges, known: Rendered) -> Rendered:
         """Render all turns that the model sees, with the answers as they were generated."""
@@ -145,10 +146,8 @@ class PromptEncoder:
             )
         return history, prompt
 
-    def _continues(self, begin: str, text: str) -> bool:
-        if not text.startswith(begin):
+    def _continues(self, begin: PromptText, text: PromptText) -> bool:
+        if not text.begins_with(begin):
             return False
         # A tokenizer that puts a space before a text would put one in the middle of this one.
-        return not self._tokenizer.adds_space_prefix or self._template.begins_with_control(
-            text[len(begin) :]
-        )
+        return not self._tokenizer.adds_space_prefix or text.tail(len(begin)).begins_with_control

@@ -22,7 +22,7 @@ from maglio.bench.policies import POLICIES, find_policies
 from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
 from maglio.gguf import ModelFile
-from maglio.model_text import read_tokenizer
+from maglio.native_model import read_tokenizer
 from maglio.text import Tokenizer
 
 ARCTIC = "suffix-decoding is ArcticInference's own code"

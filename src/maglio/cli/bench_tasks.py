@@ -106,7 +106,7 @@ def _some(path: Path, limit: int) -> list[Task]:
 
 
 def _write_report(path: Path, results: list[TaskResult], model: Model) -> None:
-    title = f"Maglio {maglio.__version__}: {model.engine.path.name}"
+    title = f"Maglio {maglio.__version__}: {model.name}"
     try:
         path.write_text(html_report(results, title=title, cost=model.cost), encoding="utf-8")
     except OSError as error:

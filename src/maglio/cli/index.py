@@ -13,7 +13,7 @@ from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
 from maglio.errors import InvalidArgumentError
 from maglio.gguf import ModelFile
-from maglio.model_text import read_tokenizer
+from maglio.native_model import read_tokenizer
 from maglio.references import INDEX_SUFFIX, index_files
 
 app = typer.Typer(help="Indexes of reference documents.", no_args_is_help=True)

@@ -69,9 +69,9 @@ def probe(
     contexts = sorted(set(context or CONTEXTS))
     n_ctx = contexts[-1] + 1 + DRAFTS[-1]
     loaded = maglio.load(file or model, n_ctx=n_ctx, threads=threads)
-    key = ProfileKey.of(loaded.engine)
+    key = loaded.profile_key
     if key is None:
-        raise MaglioError(f"cannot read {loaded.engine.path} again to tell which model it is")
+        raise MaglioError(f"cannot read {loaded.path} again to tell which model it is")
     store = ProfileStore()
     notes = Console(stderr=True, highlight=False)
     if clear:

@@ -3,54 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
-_TAGS = ("<think>", "</think>")
+_BEGIN = "<think>"
+_END = "</think>"
 
 
 class ThinkingSplitter:
-    """Splits streamed text at ``<think>`` and ``</think>``.
+    """Splits streamed text after its thinking: the block that it begins with, if it does.
 
-    Text is held back only while it could still become a tag.
+    A ``<think>`` further on is what the model writes about, not a block. Text is held back only
+    while it could still become a tag.
 
     Args:
         thinking: whether the text begins inside a block, its first tag being in the prompt.
     """
 
     def __init__(self, *, thinking: bool = False) -> None:
-        self._thinking = thinking
+        self._place: Literal["before", "inside", "after"] = "inside" if thinking else "before"
         self._held = ""
 
     def push(self, text: str) -> Iterator[tuple[str, bool]]:
         """Take more text; yield pieces, and whether each is thinking. Tags belong to it."""
         text, self._held = self._held + text, ""
-        while text:
-            tag = _TAGS[self._thinking]
-            before, found, after = text.partition(tag)
-            if found:
-                yield from self._piece(before + tag if self._thinking else before)
-                self._thinking = not self._thinking
-                text = after if tag == _TAGS[1] else tag + after
-                if tag == _TAGS[0]:
-                    yield tag, True
-                    text = after
-                continue
-            hold = next(
-                (
-                    n
-                    for n in range(min(len(tag) - 1, len(text)), 0, -1)
-                    if tag.startswith(text[-n:])
-                ),
-                0,
-            )
-            self._held = text[len(text) - hold :]
-            yield from self._piece(text[: len(text) - hold])
-            return
+        if self._place == "before":
+            rest = text.lstrip()
+            blank = text[: len(text) - len(rest)]
+            if rest.startswith(_BEGIN):
+                self._place = "inside"
+                yield from _piece(blank, False)
+                text = rest
+            elif _BEGIN.startswith(rest):
+                text, self._held = blank, rest
+            else:
+                self._place = "after"
+        if self._place == "inside":
+            thought, end, text = text.partition(_END)
+            if end:
+                self._place = "after"
+            else:
+                held = _n_held(thought)
+                thought, self._held = thought[: len(thought) - held], thought[len(thought) - held :]
+            yield from _piece(thought + end, True)
+        yield from _piece(text, False)
 
     def flush(self) -> Iterator[tuple[str, bool]]:
         """Yield what was held back, as the text ends here."""
         text, self._held = self._held, ""
-        yield from self._piece(text)
+        yield from _piece(text, self._place == "inside")
 
-    def _piece(self, text: str) -> Iterator[tuple[str, bool]]:
-        if text:
-            yield text, self._thinking
+
+def _n_held(text: str) -> int:
+    """How many characters at the end of ``text`` could begin the end tag."""
+    longest = min(len(_END) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if _END.startswith(text[-n:])), 0)
+
+
+def _piece(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:
+    if text:
+        yield text, thinking

@@ -16,7 +16,7 @@ from maglio.cli.options import ModelOption, TemplateVariablesOption, template_va
 from maglio.cli.text_options import read_bytes, without_bom
 from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
-from maglio.model_text import read_chat_template, read_tokenizer
+from maglio.native_model import read_chat_template, read_tokenizer
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.template import Message
 
@@ -59,7 +59,7 @@ def tokenize(
         template = ChatTemplate(read_chat_template(model_file), tokenizer)
         rendered = template.render(_messages(data), variables=template_variables(variables))
         ids = template.encode(rendered)
-        text = template.unmark(rendered)
+        text = rendered.text
         print(text, file=sys.stderr)
         sys.stdout.writelines(f"{i}\t{_shown(tokenizer, i)}\n" for i in ids)
         data, parse_special = text.encode("utf-8", "surrogateescape"), True

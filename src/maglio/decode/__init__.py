@@ -4,9 +4,11 @@ from maglio.decode.drafter import Drafter
 from maglio.decode.params import SamplingParams
 from maglio.decode.picker import Picker
 from maglio.decode.run import run
-from maglio.decode.sequence import FinishReason, Sequence
+from maglio.decode.scheduler import Scheduler
+from maglio.decode.sequence import Sequence
 from maglio.decode.stats import GenerationStats, SourceCounts, total
 from maglio.decode.token import Token
+from maglio.decode.turn import FinishReason
 
 __all__ = [
     "Drafter",
@@ -14,6 +16,7 @@ __all__ = [
     "GenerationStats",
     "Picker",
     "SamplingParams",
+    "Scheduler",
     "Sequence",
     "SourceCounts",
     "Token",

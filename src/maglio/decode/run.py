@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from time import perf_counter
 
-from maglio.decode.sequence import Plan, Sequence
+from maglio.decode.plan import Plan
+from maglio.decode.sequence import Sequence
 from maglio.decode.token import Token
 from maglio.economics.allot import allot
 from maglio.economics.live_cost import LiveCost

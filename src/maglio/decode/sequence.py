@@ -11,108 +11,27 @@ what they would see in plain decoding and every committed token takes one random
 engine that keeps the row law the stream is the plain one, token for token; with other engines it
 is one that plain decoding would produce with the same probability.
 
-One truth. The token list is the only state that counts. The cache, the picker's history, the
-transcript and the draft source are followers: each knows how much of the list it holds, and is
-made level before use. Tokens that were not delivered (:meth:`Sequence.take`) count as never
-picked. So an exception or an interrupt at any point loses time and nothing else.
+One truth. The token list (:mod:`maglio.decode.turn`) is the only state that counts. The cache, the
+picker's history, the transcript and the draft source follow it: each is made level with it before
+use. So an exception or an interrupt at any point loses time and nothing else.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
 
 from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode.drafter import Drafter, StreamView
 from maglio.decode.picker import Picker
+from maglio.decode.plan import Plan, Sent
 from maglio.decode.stats import GenerationStats, StatsRecorder
 from maglio.decode.token import Token
+from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
-from maglio.errors import (
-    ContextFullError,
-    InvalidArgumentError,
-    InvalidLogitsError,
-    MaglioError,
-)
+from maglio.errors import ContextFullError, InvalidArgumentError, InvalidLogitsError, MaglioError
 from maglio.tokens import checked_tokens
-
-FinishReason = Literal["stop", "length"]
-
-_NOWHERE = sys.maxsize
-
-
-class Transcript(Protocol):
-    """Reads a generation as text; :class:`maglio.text.Transcript` is the usual one."""
-
-    @property
-    def length(self) -> int:
-        """Generated tokens read so far."""
-        ...
-
-    @property
-    def settled(self) -> int:
-        """How many of them are sure to stay: no stop string can reach back to them."""
-        ...
-
-    def push(self, token: int) -> bool:
-        """Read the next generated token; whether it completes a stop string."""
-        ...
-
-    def truncate(self, length: int) -> None:
-        """Forget all but the first ``length`` generated tokens."""
-        ...
-
-
-@dataclass(slots=True)
-class _Turn:
-    """The token list, and the generation under way on it. Replaced as a whole, in one store.
-
-    Attributes:
-        tokens: prompts and generated tokens, in order.
-        taken: how many of them stand; the rest was not delivered yet.
-        start: where the generated tokens begin.
-        drawn: position in the random stream of the first of them.
-        cut: what followers hold from here on is of an earlier list.
-        max_tokens: most tokens to generate; ``None`` before the first generation.
-        stops: ids that end it.
-        transcript: reads it, if anything does.
-        end: the length at which it ended, and why.
-    """
-
-    tokens: list[int]
-    taken: int
-    start: int
-    drawn: int
-    cut: int = _NOWHERE
-    max_tokens: int | None = None
-    stops: frozenset[int] = frozenset()
-    transcript: Transcript | None = None
-    end: tuple[int, FinishReason] | None = None
-
-
-class Plan(NamedTuple):
-    """What the next forward of a sequence should compute.
-
-    Attributes:
-        missing: tokens that the cache lacks, the last committed one included.
-        draft: tokens to verify after them; only when one token is missing.
-    """
-
-    missing: int
-    draft: Draft | None
-
-
-class _Sent(NamedTuple):
-    """The segment that was handed out, until its rows come back."""
-
-    base: int  # length of the cache before it
-    tokens: list[int]
-    draft: Draft | None
-    n_logits: int
 
 
 class Sequence:
@@ -155,15 +74,14 @@ class Sequence:
         self.picker = picker
         self.drafter = drafter
         self._n_ctx = n_ctx
-        self._turn = _Turn(stream, len(stream), len(stream), position)
+        self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
+        self._is_level = False  # whether all followers hold the list, if all of it was taken
         self._planned: Plan | None = None
-        self._sent: _Sent | None = None
+        self._sent: Sent | None = None
         self._last: tuple[int, Step] | None = None  # the step under delivery and where it begins
         self._gate_before = GateEvents()
         self.recorder = StatsRecorder()
-
-    # --- what there is ---------------------------------------------------------------------------
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -179,8 +97,7 @@ class Sequence:
     @property
     def position(self) -> int:
         """Where the random stream stands: how many tokens were generated."""
-        turn = self._turn
-        return turn.drawn + turn.taken - turn.start
+        return self._turn.position
 
     @property
     def turn(self) -> object:
@@ -198,24 +115,18 @@ class Sequence:
         if turn.end is not None:
             length, reason = turn.end
             return reason if turn.taken >= length else None
-        if turn.max_tokens is None or self._wants_token(turn):
+        if turn.max_tokens is None or turn.wants_token(self._n_ctx):
             return None
         return "length" if min(self._known, turn.cut) >= len(turn.tokens) - 1 else None
 
     @property
     def stats(self) -> GenerationStats:
         """Statistics of the last generation, up to what was taken."""
-        step = None
-        if self._last is not None:
-            begin, whole = self._last
-            step = whole.first(max(0, min(len(whole.tokens), self._turn.taken - begin)))
-        recorder = self.recorder.with_step(step)
+        recorder = self.recorder.with_step(self._taken_of_last())
         if self.drafter is None:
             return recorder.snapshot({}, None)
         recorder.gate = self.drafter.gate_events.since(self._gate_before)
         return recorder.snapshot(self.drafter.parts(), self.drafter.error)
-
-    # --- where a generation begins ---------------------------------------------------------------
 
     def begin(
         self,
@@ -253,10 +164,12 @@ class Sequence:
                 f"more than the context of {self._n_ctx}; shorten it, or load the model with a "
                 "larger n_ctx"
             )
-        self._turn = _Turn(
+        self._is_level = False
+        self._turn = Turn(
             [*turn.tokens[: turn.taken], *ids],
             total,
             total,
+            total if ids else total - 1,
             self.position,
             min(turn.cut, turn.taken),
             max_tokens,
@@ -280,11 +193,20 @@ class Sequence:
         """
         turn = self._turn
         check_int("length", length, 0, turn.taken)
+        self._record_last()
         if length < turn.taken:
             cut = min(turn.cut, length)
-            self._turn = _Turn(turn.tokens[:length], length, length, self.position, cut)
+            self._is_level = False
+            self._turn = Turn(turn.tokens[:length], length, length, length, self.position, cut)
             self._planned = self._sent = None
         self._level()
+
+    def evict(self) -> None:
+        """Give the memory of the cache back; the next plan computes everything again."""
+        self._planned = self._sent = None
+        self._is_level = False
+        self._known = 0
+        self.cache.truncate(0)
 
     # --- a step ----------------------------------------------------------------------------------
 
@@ -292,10 +214,13 @@ class Sequence:
         """Make all followers level, and say what the next forward should compute."""
         self._level()
         turn = self._turn
-        missing = len(turn.tokens) - self._known - (not self._wants_token(turn))
+        wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
+        if self._known == wanted:  # a row comes from feeding its token
+            self._known = wanted - 1
+            self._drop_rejected()
+        missing = wanted - self._known
         draft = None
-        # The step that finishes a prompt has one row, whatever the prompt's length.
-        if missing == 1 and self._known >= turn.start:
+        if missing == 1 and self._known >= turn.prefill:
             draft = self._draft(turn)
         self._planned = Plan(missing, draft)
         return self._planned
@@ -312,11 +237,12 @@ class Sequence:
         tokens = turn.tokens[base : base + min(missing, rows)]
         if draft is not None:
             draft = draft.first(rows - 1) if rows > 1 else None
-        n_logits = int(len(tokens) == missing and self._wants_token(turn))
+        n_logits = int(len(tokens) == missing and turn.wants_token(self._n_ctx))
         if draft is not None:
             tokens += draft.tokens
             n_logits = len(tokens)
-        self._sent = _Sent(base, tokens, draft, n_logits)
+        self._is_level = False  # the cache will hold more, whatever becomes of the rows
+        self._sent = Sent(base, tokens, draft, n_logits)
         return Segment(self.cache, tokens, n_logits)
 
     def accept(self, rows: Logits, *, seconds: float = 0.0, beside: int = 0) -> Step:
@@ -339,9 +265,12 @@ class Sequence:
             raise MaglioError("these rows are not those of the last segment of the sequence")
         turn = self._turn
         begin = len(turn.tokens)
-        self._count(sent, seconds, is_prefill=sent.base < turn.start)
+        is_prefill = sent.base < turn.prefill
+        self._count(sent, seconds, is_prefill=is_prefill)
         if sent.n_logits == 0:
             self._known = sent.base + len(sent.tokens)
+            if not turn.wants_token(self._n_ctx) and self._known >= begin - 1:
+                turn.end = begin, "length"
             return Step(())
         accepted, judged = self._walk(turn, sent, rows)
         fed = sent.tokens[-sent.n_logits :]
@@ -358,9 +287,10 @@ class Sequence:
         self._last = (begin, step)
         if self.drafter is not None:
             self.drafter.hear(step)
-            if turn.end is None and begin > turn.start:  # an end cuts a draft short
+            if turn.end is None and not is_prefill:  # an end cuts a draft short
                 self.drafter.judge(rows=len(fed), committed=len(step.tokens), beside=beside)
         self._drop_rejected()
+        self._is_level = True
         return step
 
     def take(self) -> Iterator[Token]:
@@ -374,12 +304,7 @@ class Sequence:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _wants_token(self, turn: _Turn) -> bool:
-        """Whether one more token is to be generated."""
-        generated = len(turn.tokens) - turn.start
-        return generated < (turn.max_tokens or 0) and len(turn.tokens) <= self._n_ctx
-
-    def _draft(self, turn: _Turn) -> Draft | None:
+    def _draft(self, turn: Turn) -> Draft | None:
         if self.drafter is None:
             return None
         settled = len(turn.tokens)
@@ -392,7 +317,7 @@ class Sequence:
         room = self._n_ctx - self._known
         return self.drafter.propose(view, min(wanted, room) - 1)
 
-    def _walk(self, turn: _Turn, sent: _Sent, rows: Logits) -> tuple[int, int]:
+    def _walk(self, turn: Turn, sent: Sent, rows: Logits) -> tuple[int, int]:
         """Commit a token per row as long as it is the one that the next row was computed for.
 
         Returns:
@@ -407,32 +332,32 @@ class Sequence:
                 if index == 0:
                     raise
                 return index, index  # the next step meets the same row first, and says so
-            turn.tokens.append(token)
+            turn.commit(token, self._n_ctx)
             self.picker.extend((token,))
-            self._judge_end(turn, token)
             if index == len(draft) or token != draft[index]:
                 return index, len(draft)
             if turn.end is not None:
                 return index + 1, index + 1
         raise AssertionError("a verify step has a row more than draft tokens")
 
-    def _judge_end(self, turn: _Turn, token: int) -> None:
-        """End the generation if this token does."""
-        stopped = turn.transcript is not None and turn.transcript.push(token)
-        if stopped or token in turn.stops:
-            turn.end = len(turn.tokens), "stop"
-        elif not self._wants_token(turn):
-            turn.end = len(turn.tokens), "length"
-
-    def _count(self, sent: _Sent, seconds: float, *, is_prefill: bool) -> None:
-        if self._last is not None:
-            self.recorder.record(self._last[1])
-            self._last = None
+    def _count(self, sent: Sent, seconds: float, *, is_prefill: bool) -> None:
+        self._record_last()
         if is_prefill:
             self.recorder.prefill_s += seconds
             self.recorder.prompt_tokens += len(sent.tokens)
         else:
             self.recorder.forward_s += seconds
+
+    def _taken_of_last(self) -> Step:
+        """The step under delivery, as far as its tokens were taken."""
+        if self._last is None:
+            return Step(())
+        begin, step = self._last
+        return step.first(max(0, min(len(step.tokens), self._turn.taken - begin)))
+
+    def _record_last(self) -> None:
+        step, self._last = self._taken_of_last(), None
+        self.recorder.record(step)
 
     def _label(self, index: int) -> str:
         if self._last is None:
@@ -451,15 +376,13 @@ class Sequence:
         self._planned = self._sent = None
         turn = self._turn
         tokens = turn.tokens
-        if turn.taken < len(tokens):
-            turn.cut = min(turn.cut, turn.taken)
-            turn.end = None
-            del tokens[turn.taken :]
-            if self._last is not None:
-                begin, step = self._last
-                self._last = begin, step.first(max(0, turn.taken - begin))
+        if self._is_level and turn.taken == len(tokens):
+            return
+        self._is_level = False
+        if turn.drop_untaken():
+            self._record_last()
         cut = min(turn.cut, len(tokens))
-        self._known = max(0, min(self._known, cut, len(tokens) - 1, self.cache.length))
+        self._known = min(self._known, cut, self.cache.length)
         self._drop_rejected()
         self.picker.truncate(min(self.picker.length, cut))
         self.picker.extend(tokens[self.picker.length :])
@@ -472,4 +395,5 @@ class Sequence:
                 self.drafter.rewind(tokens[:cut])
             if self.drafter.length < len(tokens):
                 self.drafter.hear(Step(tokens[self.drafter.length :]))
-        turn.cut = _NOWHERE
+        turn.cut = NOWHERE
+        self._is_level = True

@@ -143,11 +143,10 @@ class StatsRecorder:
             self._drafted[name] += counts.drafted
             self._accepted[name] += counts.accepted
 
-    def with_step(self, step: Step | None) -> StatsRecorder:
+    def with_step(self, step: Step) -> StatsRecorder:
         """A copy that counts ``step`` too."""
         copy = replace(self, _drafted=Counter(self._drafted), _accepted=Counter(self._accepted))
-        if step is not None:
-            copy.record(step)
+        copy.record(step)
         return copy
 
     def resume(self) -> None:

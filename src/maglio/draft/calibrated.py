@@ -92,6 +92,10 @@ class CalibratedPolicy:
         """Nobody is muted: where nothing is accepted, nothing is drafted."""
         return False
 
+    def forget(self, name: str) -> None:
+        """A new member starts from the built-in table, or from what streams share of its kind."""
+        self._own.pop(name, None)
+
     def _candidates(
         self, matching: Sequence[Member], recycling: Member | None, limit: int
     ) -> Iterator[tuple[Member, int, int]]:

@@ -54,6 +54,10 @@ class Policy(Protocol):
         """Whether a member sits out at present."""
         ...
 
+    def forget(self, name: str) -> None:
+        """A new member has this name: what was learnt of an earlier one is not about it."""
+        ...
+
 
 class Cascade(DraftSource):
     """Drafts from whichever member the policy finds best.
@@ -171,6 +175,7 @@ class Cascade(DraftSource):
         member = ReferenceMember(name, index)
         member.follow(np.asarray(self._stream, dtype=np.int32))
         self._references.append(member)
+        self._policy.forget(name)
         return name
 
     def clear_references(self) -> None:

@@ -9,7 +9,6 @@ that a history each, or none.
 from __future__ import annotations
 
 import warnings
-from array import array
 from collections import deque
 from threading import Lock
 from typing import Protocol
@@ -80,7 +79,7 @@ class History:
         Raises:
             InvalidArgumentError: a token id is not valid.
         """
-        ids = token_array(array("i", tokens))
+        ids = token_array(tokens).copy()
         if len(ids) == 0:
             return
         with self._lock:

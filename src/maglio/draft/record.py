@@ -114,6 +114,10 @@ class RecordPolicy:
         account = self._accounts.get(name)
         return account is not None and account.mute_left > 0
 
+    def forget(self, name: str) -> None:
+        """See :class:`~maglio.draft.cascade.Policy`."""
+        self._accounts.pop(name, None)
+
     def _longest_match(self, members: Iterable[Member]) -> tuple[Member, int] | None:
         """The member with the longest match and its length, ties to the first."""
         best: Member | None = None

@@ -55,7 +55,7 @@ def frozen(tokens: Tokens) -> FrozenAutomaton:
         OutOfMemoryError: there is no memory to index it.
     """
     try:
-        return FrozenAutomaton(token_array(tokens))
+        return FrozenAutomaton(token_array(tokens, name="reference"))
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     except MemoryError as error:

@@ -61,6 +61,8 @@ class Step:
 
     def first(self, n: int) -> Step:
         """The same step if only its first ``n`` tokens stay in the stream."""
+        if n >= len(self.tokens):
+            return self
         return Step(
             self.tokens[:n],
             self.fed[:n],

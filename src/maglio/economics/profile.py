@@ -44,11 +44,8 @@ class ProfileKey:
     isa: str
 
     @classmethod
-    def of(cls, engine: Engine) -> ProfileKey | None:
-        """The key of a loaded engine; ``None`` for one that has no model file to tell by."""
-        path = getattr(engine, "path", None)
-        if path is None:
-            return None
+    def of(cls, engine: Engine, path: Path) -> ProfileKey | None:
+        """The key of an engine that runs the model at ``path``; ``None`` if that cannot be read."""
         try:
             model = fingerprint(path)
         except OSError:
@@ -183,7 +180,7 @@ def _context(entry: _Json) -> ContextCosts:
 def _spread(entry: _Json) -> Spread:
     values = [entry[name] for name in ("low", "median", "high")]
     if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
-        raise ValueError(f"{values} are no measurement")
+        raise ValueError(f"{values} are not a measurement")
     if not 0 < values[0] <= values[1] <= values[2]:
         raise ValueError(f"{values} are not in order")
     return Spread(*map(float, values))
@@ -191,5 +188,5 @@ def _spread(entry: _Json) -> Spread:
 
 def _count(value: _Json) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value

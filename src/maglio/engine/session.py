@@ -28,6 +28,11 @@ class Session:
         self._cache = engine.new_cache() if cache is None else cache
 
     @property
+    def cache(self) -> Cache:
+        """The cache behind it."""
+        return self._cache
+
+    @property
     def length(self) -> int:
         """Number of positions in the cache."""
         return self._cache.length

@@ -14,6 +14,8 @@ class AbsentTokenizer:
 
     bos_id: int | None = None
     eos_id: int | None = None
+    unk_id: int | None = None
+    pad_id: int | None = None
     eog_ids: frozenset[int] = frozenset()
     control_tokens: Mapping[str, int] = MappingProxyType({})
     add_bos = False

@@ -46,6 +46,16 @@ class VocabularyTokenizer(ABC):
         return self._vocabulary.eos_id
 
     @property
+    def unk_id(self) -> int | None:
+        """The token for what the vocabulary cannot spell, if there is one."""
+        return self._vocabulary.unk_id
+
+    @property
+    def pad_id(self) -> int | None:
+        """The token that fills rows of unequal length in training, if there is one."""
+        return self._vocabulary.pad_id
+
+    @property
     def eog_ids(self) -> frozenset[int]:
         """Every token that ends a generation."""
         return self._vocabulary.eog_ids
@@ -108,7 +118,7 @@ class VocabularyTokenizer(ABC):
     ) -> str:
         """Return the text of ``ids``; see :class:`~maglio.text.Detokenizer` for the options.
 
-        Bytes that are no UTF-8 become U+FFFD. Raises :class:`InvalidArgumentError` for an id
+        Bytes that are not valid UTF-8 become U+FFFD. Raises :class:`InvalidArgumentError` for an id
         outside the vocabulary.
         """
         detokenizer = Detokenizer(self, show_control=show_control, continues=continues)
@@ -131,7 +141,7 @@ class VocabularyTokenizer(ABC):
         return b""
 
     def is_control(self, token: int) -> bool:
-        """Whether a token steers the model and is no text.
+        """Whether a token steers the model and is not text.
 
         Raises :class:`InvalidArgumentError` for an id outside the vocabulary.
         """
@@ -182,4 +192,4 @@ def utf8_of(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ModelFileError(f"model file vocabulary has {text!r}, which is no text") from None
+        raise ModelFileError(f"model file vocabulary has {text!r}, which is not text") from None

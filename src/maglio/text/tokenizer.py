@@ -32,6 +32,16 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def unk_id(self) -> int | None:
+        """The token for what the vocabulary cannot spell, if there is one."""
+        ...
+
+    @property
+    def pad_id(self) -> int | None:
+        """The token that fills rows of unequal length in training, if there is one."""
+        ...
+
+    @property
     def eog_ids(self) -> frozenset[int]:
         """Every token that ends a generation (llama.cpp's end-of-generation ids)."""
         ...
@@ -80,7 +90,7 @@ class Tokenizer(Protocol):
         ...
 
     def is_control(self, token: int) -> bool:
-        """Whether a token steers the model and is no text."""
+        """Whether a token steers the model and is not text."""
         ...
 
 

@@ -49,6 +49,7 @@ class Vocabulary:
     bos_id: int | None
     eos_id: int | None
     unk_id: int | None
+    pad_id: int | None
     eog_ids: frozenset[int]
     add_bos: bool
     add_eos: bool
@@ -82,6 +83,7 @@ class Vocabulary:
             bos_id=special.bos_id,
             eos_id=special.eos_id,
             unk_id=special.unk_id,
+            pad_id=special.pad_id,
             eog_ids=eog_ids,
             add_bos=metadata.flag("tokenizer.ggml.add_bos_token", defaults.add_bos),
             add_eos=metadata.flag("tokenizer.ggml.add_eos_token", False),
@@ -167,6 +169,9 @@ class _SpecialIds:
         self.bos_id = self._id("bos_token_id", default=defaults.bos_id)
         self.eos_id = self._id("eos_token_id", default=defaults.eos_id)
         self.unk_id = self._id("unknown_token_id", default=defaults.unk_id)
+        # Only templates read it, and there are files in which it is -1: that is none.
+        pad = metadata.integer("tokenizer.ggml.padding_token_id")
+        self.pad_id = pad if pad is not None and 0 <= pad < len(ids) else None
         self._named_ends = {ids[name] for name in _END_NAMES if name in ids}
         self._not_ends = self._find_not_ends()
         self._fim: dict[str, int] = {}

@@ -1,11 +1,10 @@
-"""The native engine and its sessions, behind the seam of :mod:`maglio.engine.base`.
+"""The native engine, behind the seam of :mod:`maglio.engine.base`.
 
-Arguments are checked here; the arithmetic is in the C++ core (``csrc/engine/engine.h``).
+Caches and the checks of a batch are in the C++ core too (``csrc/engine/engine.h``).
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,11 +13,11 @@ from maglio import _core, machine
 from maglio.checks import check_int
 from maglio.engine.base import Logits, Segment
 from maglio.engine.native.weights import load_model
-from maglio.errors import ContextFullError, OutOfMemoryError
+from maglio.errors import OutOfMemoryError
 from maglio.gguf import ModelFile
-from maglio.tokens import token_array
 
 _MAX_THREADS = 256
+_NO_LIMIT = 0
 
 
 class NativeEngine:
@@ -55,12 +54,11 @@ class NativeEngine:
                 f"no memory for the weights of {file.path}; use a smaller or more strongly "
                 "quantized model"
             ) from error
-        self._core = _core.Engine(self._model, isa, threads)
         architecture = file.text("general.architecture")
         self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
         self._n_vocab: int = self._model.spec.n_vocab
-        self._cache_budget = machine.available_memory()
-        self._cache_bytes = 0
+        cache_budget = machine.available_memory() or _NO_LIMIT
+        self._core = _core.Engine(self._model, isa, threads, cache_budget)
 
     @property
     def n_vocab(self) -> int:
@@ -87,66 +85,23 @@ class NativeEngine:
         """Bytes of the repacked weights."""
         return int(self._model.weight_bytes)
 
-    def new_cache(self) -> NativeCache:
-        """Start an empty sequence.
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes in use by the caches of all open sequences; what they share counts once."""
+        return int(self._core.cache_bytes)
 
-        Raises:
-            OutOfMemoryError: the caches of all open sequences would not fit in memory.
-        """
-        needed = int(_core.KvCache.bytes_needed(self._model.spec, self._n_ctx))
-        total = self._cache_bytes + needed
-        if self._cache_budget is not None and total > self._cache_budget:
-            raise OutOfMemoryError(
-                f"a sequence of {self._n_ctx} tokens needs {_megabytes(needed)}, and with those "
-                f"already open that is {_megabytes(total)} of the "
-                f"{_megabytes(self._cache_budget)} available; close one or load the model "
-                "with a smaller n_ctx"
-            )
-        cache = NativeCache(_core.KvCache(self._model.spec, self._n_ctx))
-        self._cache_bytes = total
-        weakref.finalize(cache, self._release, needed)
-        return cache
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page, by which caches grow: 64 positions of every layer."""
+        return int(self._core.page_bytes)
 
-    def _release(self, cache_bytes: int) -> None:
-        self._cache_bytes -= cache_bytes
+    def new_cache(self) -> _core.Cache:
+        """Start an empty sequence. It takes memory as it grows."""
+        return self._core.new_cache(self._n_ctx)
 
     def forward(self, batch: Sequence[Segment]) -> list[Logits]:
         """See :meth:`maglio.engine.base.Engine.forward`."""
-        rows = []
-        for cache, tokens, n_logits in batch:
-            assert isinstance(cache, NativeCache)
-            if len(tokens) > self._n_ctx - cache.length:
-                raise ContextFullError(
-                    f"{len(tokens)} tokens do not fit: {cache.length} of the context's "
-                    f"{self._n_ctx} positions are in use"
-                )
-            ids = token_array(tokens, self._n_vocab)
-            rows.append(self._core.forward(cache.core, ids, n_logits))
-        return rows
-
-
-class NativeCache:
-    """One sequence."""
-
-    floor = 0
-
-    def __init__(self, core: _core.KvCache) -> None:
-        self.core = core
-
-    @property
-    def length(self) -> int:
-        """Positions held."""
-        return int(self.core.length)
-
-    def truncate(self, length: int) -> int:
-        """See :meth:`maglio.engine.base.Cache.truncate`."""
-        check_int("length", length, 0, self.length)
-        self.core.truncate(length)
-        return length
-
-    def fork(self, length: int) -> NativeCache:
-        """See :meth:`maglio.engine.base.Cache.fork`."""
-        raise NotImplementedError
+        return self._core.forward(batch)
 
 
 def _require_memory(needed: int, what: str) -> None:

@@ -9,7 +9,7 @@ from maglio.cli.app import app
 from maglio.default_model import default_model_path
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
-from maglio.model_text import read_chat_template, read_tokenizer
+from maglio.native_model import read_chat_template, read_tokenizer
 from support.gguf_bytes import RawGguf
 
 
@@ -25,7 +25,19 @@ def broken(tmp_path_factory):
 def test_the_default_model_has_both():
     file = ModelFile(default_model_path())
     assert read_tokenizer(file).n_vocab == 49152
-    assert "<|im_start|>" in read_chat_template(file)
+    assert list(read_chat_template(file)) == ["default"]
+    assert "<|im_start|>" in read_chat_template(file)["default"]
+
+
+def test_templates_have_the_names_that_the_file_gives_them(tmp_path):
+    raw = RawGguf.read(default_model_path())
+    raw.set("tokenizer.chat_template.tool_use", "with tools")
+    raw.set("tokenizer.chat_templates", ["tool_use"])
+    path = tmp_path / "named.gguf"
+    path.write_bytes(raw.to_bytes())
+    sources = read_chat_template(ModelFile(path))
+    assert set(sources) == {"default", "tool_use"}
+    assert sources["tool_use"] == "with tools"
 
 
 def test_an_unknown_tokenizer_is_an_error_that_names_the_file(broken):

@@ -1,0 +1,50 @@
+#include "engine/cache.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bindings.h"
+#include "engine/errors.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using maglio::Cache;
+
+namespace {
+
+void raise(const char* name, const std::exception& error) {
+  const nb::object type = nb::module_::import_("maglio.errors").attr(name);
+  PyErr_SetString(type.ptr(), error.what());
+}
+
+void translate_engine_error(const std::exception_ptr& exception, void*) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const maglio::InvalidInput& error) {
+    raise("InvalidArgumentError", error);
+  } catch (const maglio::ContextFull& error) {
+    raise("ContextFullError", error);
+  } catch (const maglio::OutOfPages& error) {
+    raise("OutOfMemoryError", error);
+  }
+}
+
+// What may wait for a forward lets other Python threads run meanwhile.
+using Waiting = nb::call_guard<nb::gil_scoped_release>;
+
+}  // namespace
+
+void bind_cache(nb::module_& m) {
+  nb::register_exception_translator(&translate_engine_error);
+  nb::class_<Cache>(m, "Cache", "One sequence inside an engine: a table of shared pages.")
+      .def_prop_ro("length", &Cache::length, "Positions held.")
+      .def_prop_ro("floor", &Cache::floor, "The shortest length that truncate() reaches exactly.")
+      .def_prop_ro("n_ctx", &Cache::n_ctx, "Most positions.")
+      .def_prop_ro("bytes", &Cache::bytes, Waiting(), "Bytes of its pages, shared ones too.")
+      .def("truncate", &Cache::truncate, "length"_a, Waiting(),
+           "Keep the first ``length`` positions, and return how many are kept.")
+      .def("fork", &Cache::fork, "length"_a, Waiting(),
+           "An independent cache of the first ``length`` positions, on the same pages.")
+      .def("reserve", &Cache::reserve, "n"_a, Waiting(),
+           "Make room for ``n`` more positions; no position changes.");
+}

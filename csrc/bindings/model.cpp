@@ -1,0 +1,119 @@
+#include "engine/model.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "engine/loader.h"
+#include "gguf/gguf.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using maglio::AttentionSpec;
+using maglio::GateActivation;
+using maglio::GatedSpec;
+using maglio::GgufFile;
+using maglio::LayerSpec;
+using maglio::Matrix;
+using maglio::Model;
+using maglio::ModelSpec;
+using maglio::RopeSpec;
+using maglio::Source;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Row = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+
+Row copy_row(const std::vector<float>& values) {
+  float* copy = new float[values.size()];
+  std::copy(values.begin(), values.end(), copy);
+  nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  return Row(copy, {values.size()}, owner);
+}
+
+Row matrix_row(const Matrix& matrix, int row) {
+  if (row < 0 || row >= matrix.rows()) throw nb::index_error("no such row");
+  std::vector<float> values(static_cast<size_t>(matrix.cols()));
+  matrix.unpack_row(row, values.data());
+  return copy_row(values);
+}
+
+std::shared_ptr<const Model> load(const GgufFile& file, const ModelSpec& spec,
+                                  const std::set<std::string>& known, int threads) {
+  const nb::gil_scoped_release release;
+  return maglio::load_model(file, spec, known, threads);
+}
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  nb::enum_<GateActivation>(m, "GateActivation")
+      .value("SILU", GateActivation::kSilu)
+      .value("GELU_TANH", GateActivation::kGeluTanh);
+
+  nb::class_<RopeSpec>(m, "RopeSpec", "A rotation: the angle per position of each pair.")
+      .def(
+          "__init__",
+          [](RopeSpec* self, const Doubles& inverse_frequencies) {
+            const double* p = inverse_frequencies.data();
+            new (self) RopeSpec{{p, p + inverse_frequencies.shape(0)}};
+          },
+          "inverse_frequencies"_a);
+  nb::class_<Source>(m, "Source", "Rows of a tensor that stand for a weight.")
+      .def(nb::init<std::string, int, int>(), "tensor"_a, "first_row"_a = 0, "all_rows"_a = 0);
+  nb::class_<AttentionSpec>(m, "AttentionSpec", "The shape of an attention sub-layer.")
+      .def(nb::init<>())
+      .def_rw("n_head", &AttentionSpec::n_head)
+      .def_rw("n_kv_head", &AttentionSpec::n_kv_head)
+      .def_rw("head_dim", &AttentionSpec::head_dim)
+      .def_rw("scale", &AttentionSpec::scale)
+      .def_rw("window", &AttentionSpec::window)
+      .def_rw("rope", &AttentionSpec::rope)
+      .def_rw("head_norms", &AttentionSpec::head_norms)
+      .def_rw("paired_rows", &AttentionSpec::paired_rows);
+  nb::class_<GatedSpec>(m, "GatedSpec", "The shape of a gated feed-forward sub-layer.")
+      .def(nb::init<>())
+      .def_rw("n_ff", &GatedSpec::n_ff)
+      .def_rw("activation", &GatedSpec::activation);
+  nb::class_<LayerSpec>(m, "LayerSpec", "The shape of a layer.")
+      .def(nb::init<>())
+      .def_rw("mixer", &LayerSpec::mixer)
+      .def_rw("feed_forward", &LayerSpec::feed_forward)
+      .def_rw("post_norms", &LayerSpec::post_norms)
+      .def_rw("sources", &LayerSpec::sources);
+  nb::class_<ModelSpec>(m, "ModelSpec", "The shape of a model.")
+      .def(nb::init<>())
+      .def_rw("architecture", &ModelSpec::architecture)
+      .def_rw("n_embd", &ModelSpec::n_embd)
+      .def_rw("n_vocab", &ModelSpec::n_vocab)
+      .def_rw("norm_eps", &ModelSpec::norm_eps)
+      .def_rw("embedding_scale", &ModelSpec::embedding_scale)
+      .def_rw("ropes", &ModelSpec::ropes)
+      .def_rw("layers", &ModelSpec::layers)
+      .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
+
+  nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")
+      .def_prop_ro("rows", &Matrix::rows)
+      .def_prop_ro("cols", &Matrix::cols)
+      .def_prop_ro("bytes", &Matrix::bytes)
+      .def("row", &matrix_row, "index"_a, "One row as float32, as the engine sees it.");
+  m.def(
+      "read_matrix",
+      [](const GgufFile& file, const std::string& name) {
+        return maglio::load_matrix(file, name, 1);
+      },
+      "file"_a, "name"_a, "Repacks one tensor of a file.");
+
+  nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
+      .def_ro("spec", &Model::spec)
+      .def_prop_ro("weight_bytes", &Model::weight_bytes);
+  m.def("load_model", &load, "file"_a, "spec"_a, "known"_a, "threads"_a,
+        "Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.");
+}

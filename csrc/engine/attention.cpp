@@ -1,0 +1,160 @@
+#include "engine/attention.h"
+
+#include <algorithm>
+
+#include "engine/pass.h"
+
+namespace maglio {
+namespace {
+
+// A member's part of the sub-layer.
+struct AttentionRun {
+  Pass& pass;
+  const int member;
+  const int layer;
+  const Attention& weights;
+  const AttentionSpec& spec = weights.spec;
+  const float eps = pass.model.spec.norm_eps;
+
+  int q_dim() const { return spec.query_rows(); }
+  int kv_dim() const { return spec.kv_rows(); }
+  int group() const { return spec.n_head / spec.n_kv_head; }
+
+  void place_heads() const;
+  void place_query(const Row& row, float* q, int head) const;
+  void place_key(const Row& row, float* k, int head) const;
+  void place_value(const Row& row, float* v, int head) const;
+  void prepare(float* x, const Vector& bias, int head, const Vector& norm) const;
+  void attend() const;
+  void attend_range(const RowRange& range, int first, int last) const;
+  void quantize() const;
+};
+
+void AttentionRun::prepare(float* x, const Vector& bias, int head, const Vector& norm) const {
+  if (!bias.empty()) {
+    pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * spec.head_dim, spec.head_dim);
+  }
+  if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, eps, x);
+}
+
+void AttentionRun::place_query(const Row& row, float* q, int head) const {
+  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
+  prepare(q, weights.query_bias, head, weights.query_norm);
+  pass.kernels.rope(q, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
+                    spec.scale);
+}
+
+void AttentionRun::place_key(const Row& row, float* k, int head) const {
+  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
+  uint16_t half[kMaxHeadDim];
+  prepare(k, weights.key_bias, head, weights.key_norm);
+  pass.kernels.rope(k, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
+                    1.0f);
+  pass.kernels.to_half(k, half, spec.head_dim);
+  row.cache->put_key(layer, head, row.position, half);
+}
+
+void AttentionRun::place_value(const Row& row, float* v, int head) const {
+  uint16_t half[kMaxHeadDim];
+  prepare(v, weights.value_bias, head, {});
+  pass.kernels.to_half(v, half, spec.head_dim);
+  row.cache->put_value(layer, head, row.position, half);
+}
+
+void AttentionRun::place_heads() const {
+  const int heads = spec.n_head + spec.n_kv_head;
+  const Share mine = share_of(pass.n() * heads, member, pass.team());
+  for (int i = mine.begin; i < mine.end; ++i) {
+    const size_t at = static_cast<size_t>(i / heads);
+    const int head = i % heads, kv = head - spec.n_head;
+    const Row& row = pass.rows[at];
+    if (kv < 0) {
+      place_query(row, pass.scratch.query.data() + at * q_dim() + head * spec.head_dim, head);
+      continue;
+    }
+    place_key(row, pass.scratch.key.data() + at * kv_dim() + kv * spec.head_dim, kv);
+    place_value(row, pass.scratch.value.data() + at * kv_dim() + kv * spec.head_dim, kv);
+  }
+  pass.pool.barrier();
+}
+
+// Queries [first, last) of a cache's rows, in the order (kv head, row, head of the group), so that
+// neighbours share a pass.
+void AttentionRun::attend_range(const RowRange& range, int first, int last) const {
+  const Activations out = pass.scratch.attention_in.view(q_dim());
+  const int per_kv = range.n * group();
+  AttentionQuery queries[kMaxAttentionQueries];
+  for (int i = first; i < last;) {
+    const int kv = i / per_kv;
+    int count = 0;
+    for (; count < kMaxAttentionQueries && i < last && i / per_kv == kv; ++count, ++i) {
+      const int row = range.first + i % per_kv / group();
+      const size_t at = static_cast<size_t>(row) * q_dim() +
+                        static_cast<size_t>(kv * group() + i % group()) * spec.head_dim;
+      const int end = pass.rows[static_cast<size_t>(row)].position + 1;
+      const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
+      queries[count] = {pass.scratch.query.data() + at, out.values + at, begin, end};
+    }
+    pass.kernels.attend(range.cache->head(layer, kv), spec.head_dim, queries, count);
+  }
+}
+
+// The first query of a range that lies at or past `weight`, when each weighs `each` and the range
+// begins at `begin`.
+int query_at(int64_t weight, int64_t begin, int64_t each, int queries) {
+  const int64_t query = weight > begin ? (weight - begin) / each : 0;
+  return static_cast<int>(std::min<int64_t>(query, queries));
+}
+
+// Members get equal shares of the positions read, since contexts may differ a hundredfold. All
+// queries of a range count the same, so that they are shared out evenly when it is alone.
+void AttentionRun::attend() const {
+  const auto each = [this](const RowRange& range) -> int64_t {
+    const int context = pass.rows[static_cast<size_t>(range.first)].position + range.n;
+    return spec.window > 0 ? std::min(context, spec.window) : context;
+  };
+  int64_t total = 0;
+  for (const RowRange& range : pass.ranges) total += each(range) * range.n * spec.n_head;
+  const int64_t from = total * member / pass.team(), to = total * (member + 1) / pass.team();
+  int64_t begin = 0;
+  for (const RowRange& range : pass.ranges) {
+    const int queries = range.n * spec.n_head;
+    const int first = query_at(from, begin, each(range), queries);
+    const int last = query_at(to, begin, each(range), queries);
+    if (first < last) attend_range(range, first, last);
+    begin += each(range) * queries;
+  }
+  pass.pool.barrier();
+}
+
+void AttentionRun::quantize() const {
+  if (!is_quantized(weights.output.view().layout)) return;
+  const Share blocks = share_of(pass.n() * q_dim() / kBlockValues, member, pass.team());
+  pass.kernels.quantize(pass.scratch.attention_in.view(q_dim()), static_cast<size_t>(blocks.begin),
+                        static_cast<size_t>(blocks.end));
+  pass.pool.barrier();
+}
+
+}  // namespace
+
+bool Attention::reads_codes() const {
+  return is_quantized(query.view().layout) || is_quantized(key.view().layout) ||
+         is_quantized(value.view().layout);
+}
+
+void Attention::run(Pass& pass, int member, int layer) const {
+  const AttentionRun part{pass, member, layer, *this};
+  Scratch& s = pass.scratch;
+  const int phase = layer * kLayerPhases, n = pass.n();
+  const Activations in = s.embd_in.view(pass.model.spec.n_embd);
+  pass.project(
+      phase + kQueryKeyValue,
+      {{query, in, s.query.data(), n}, {key, in, s.key.data(), n}, {value, in, s.value.data(), n}});
+  part.place_heads();
+  part.attend();
+  part.quantize();
+  const Activations out = s.attention_in.view(spec.query_rows());
+  pass.project(phase + kOutput, {{output, out, s.projected.data(), n}});
+}
+
+}  // namespace maglio

@@ -1,0 +1,146 @@
+#include "engine/cache.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engine/errors.h"
+
+namespace maglio {
+namespace {
+
+size_t pages_of(int positions) {
+  return (static_cast<size_t>(positions) + kPagePositions - 1) / kPagePositions;
+}
+
+}  // namespace
+
+PageLayout::PageLayout(const ModelSpec& spec) {
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& attention = std::get<AttentionSpec>(layer.mixer);
+    parts_.push_back({halves_, attention.n_kv_head, attention.head_dim});
+    halves_ += 2 * parts_.back().head_size() * static_cast<size_t>(attention.n_kv_head);
+  }
+}
+
+void PageLayout::copy(const uint16_t* from, uint16_t* to, int positions) const {
+  const size_t tiled = (static_cast<size_t>(positions) + kKeyTile - 1) / kKeyTile * kKeyTile;
+  for (const Part& part : parts_) {
+    const size_t key_bytes = tiled * part.head_dim * sizeof(uint16_t);
+    const size_t value_bytes = static_cast<size_t>(positions) * part.head_dim * sizeof(uint16_t);
+    for (int head = 0; head < part.n_kv_head; ++head) {
+      const size_t keys = part.offset + 2 * part.head_size() * static_cast<size_t>(head);
+      const size_t values = keys + part.head_size();
+      std::memcpy(to + keys, from + keys, key_bytes);
+      std::memcpy(to + values, from + values, value_bytes);
+    }
+  }
+}
+
+Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool, int n_ctx)
+    : layout_(std::move(layout)), pool_(std::move(pool)), n_ctx_(n_ctx) {}
+
+size_t Cache::bytes() const {
+  const auto hold = lock();
+  return pages_.size() * pool_->page_bytes();
+}
+
+void Cache::check_length(int length) const {
+  if (length >= 0 && length <= this->length()) return;
+  throw InvalidInput("length is " + std::to_string(length) + ", must be an integer from 0 to " +
+                     std::to_string(this->length()));
+}
+
+void Cache::keep(size_t pages) {
+  if (pages >= pages_.size()) return;
+  pages_.resize(pages);
+  table_.resize(pages);
+}
+
+int Cache::truncate(int length) {
+  const auto hold = lock();
+  check_length(length);
+  length_.store(length, std::memory_order_release);
+  keep(pages_of(length));
+  return length;
+}
+
+std::shared_ptr<Cache> Cache::fork(int length) const {
+  const auto hold = lock();
+  check_length(length);
+  auto other = std::make_shared<Cache>(layout_, pool_, n_ctx_);
+  const auto pages = static_cast<std::ptrdiff_t>(pages_of(length));
+  other->pages_.assign(pages_.begin(), pages_.begin() + pages);
+  other->table_.assign(table_.begin(), table_.begin() + pages);
+  other->length_.store(length, std::memory_order_release);
+  return other;
+}
+
+void Cache::reserve(int n) {
+  const auto hold = lock();
+  check_room(n);
+  std::vector<PageRef> loan = pool_->lend(prepare(n));
+  adopt(loan, n);
+}
+
+void Cache::check_room(int n) const {
+  if (n >= 0 && n <= n_ctx_ - length()) return;
+  throw ContextFull(std::to_string(n) + " tokens do not fit: " + std::to_string(length()) +
+                    " of the context's " + std::to_string(n_ctx_) +
+                    " positions are in use; shorten the input or load the model with a larger "
+                    "n_ctx");
+}
+
+// Pages past the last position were never shared: a fork takes only what its positions need.
+bool Cache::last_is_shared() const {
+  return length() % kPagePositions != 0 && pages_[pages_of(length()) - 1].is_shared();
+}
+
+size_t Cache::prepare(int n) {
+  const size_t needed = pages_of(length() + n);
+  pages_.reserve(needed);
+  table_.reserve(needed);
+  const size_t fresh = needed > pages_.size() ? needed - pages_.size() : 0;
+  return fresh + (n > 0 && last_is_shared() ? 1 : 0);
+}
+
+void Cache::adopt(std::vector<PageRef>& loan, int n) noexcept {
+  const size_t needed = pages_of(length() + n);
+  const auto next = [&loan] {
+    PageRef page = std::move(loan.back());
+    loan.pop_back();
+    return page;
+  };
+  // The other users may have left since the pages were counted; the loan then has one to spare.
+  if (n > 0 && last_is_shared()) {
+    const size_t last = pages_of(length()) - 1;
+    PageRef own = next();
+    layout_->copy(pages_[last].data(), own.data(), length() % kPagePositions);
+    table_[last] = own.data();
+    pages_[last] = std::move(own);
+  }
+  while (pages_.size() < needed) {
+    pages_.push_back(next());
+    table_.push_back(pages_.back().data());
+  }
+}
+
+void Cache::put_key(int layer, int kv_head, int position, const uint16_t* half) {
+  const int head_dim = layout_->head_dim(layer);
+  const int within = position % kPagePositions;
+  uint16_t* tile = table_[static_cast<size_t>(position / kPagePositions)] +
+                   layout_->keys(layer, kv_head) +
+                   static_cast<size_t>(within / kKeyTile) * kKeyTile * head_dim;
+  const int lane = within % kKeyTile;
+  for (int d = 0; d < head_dim; ++d) tile[d * kKeyTile + lane] = half[d];
+}
+
+void Cache::put_value(int layer, int kv_head, int position, const uint16_t* half) {
+  const int head_dim = layout_->head_dim(layer);
+  uint16_t* row = table_[static_cast<size_t>(position / kPagePositions)] +
+                  layout_->values(layer, kv_head) +
+                  static_cast<size_t>(position % kPagePositions) * head_dim;
+  std::memcpy(row, half, sizeof(uint16_t) * static_cast<size_t>(head_dim));
+}
+
+}  // namespace maglio

@@ -1,0 +1,103 @@
+// One sequence's keys and values, half precision, for every layer.
+//
+// A cache is a table of pages. Forgetting positions is a change of length: what lies past it is
+// never read before it is written again. A fork shares pages; whoever is first to write to a shared
+// one copies it. For one thread at a time, but safe with several: they wait for each other.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/pages.h"
+#include "engine/spec.h"
+
+namespace maglio {
+
+// Where each head of each layer lies within a page, in halves. A head's keys and values are
+// neighbours: [tile of 16 positions][head_dim][16], then [position][head_dim].
+class PageLayout {
+ public:
+  explicit PageLayout(const ModelSpec& spec);
+
+  size_t page_bytes() const { return halves_ * sizeof(uint16_t); }
+  int head_dim(int layer) const { return parts_[static_cast<size_t>(layer)].head_dim; }
+  size_t keys(int layer, int kv_head) const {
+    const Part& part = parts_[static_cast<size_t>(layer)];
+    return part.offset + 2 * part.head_size() * static_cast<size_t>(kv_head);
+  }
+  size_t values(int layer, int kv_head) const {
+    return keys(layer, kv_head) + parts_[static_cast<size_t>(layer)].head_size();
+  }
+  // Copies the first positions of a page.
+  void copy(const uint16_t* from, uint16_t* to, int positions) const;
+
+ private:
+  struct Part {
+    size_t offset;
+    int n_kv_head;
+    int head_dim;
+    size_t head_size() const { return static_cast<size_t>(head_dim) * kPagePositions; }
+  };
+  std::vector<Part> parts_;
+  size_t halves_ = 0;
+};
+
+class Cache {
+ public:
+  Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool, int n_ctx);
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  int n_ctx() const { return n_ctx_; }
+  int length() const { return length_.load(std::memory_order_acquire); }
+  // The shortest length that truncate() reaches exactly.
+  int floor() const { return 0; }
+  // Bytes of the pages held, shared ones too.
+  size_t bytes() const;
+
+  // Forgets positions from `length` on, gives back the pages past them and returns what is kept.
+  // Throws InvalidInput outside [0, length()].
+  int truncate(int length);
+  // A cache that begins with the same `length` positions. Throws InvalidInput as truncate().
+  std::shared_ptr<Cache> fork(int length) const;
+  // Makes room for n more positions, so that appending them cannot fail for lack of memory. Throws
+  // ContextFull or OutOfPages; no position changes.
+  void reserve(int n);
+
+  // --- For a forward, which holds lock() from the first of these calls to the last.
+
+  std::unique_lock<std::mutex> lock() const { return std::unique_lock<std::mutex>(mutex_); }
+  bool is_of(const PagePool& pool) const { return pool_.get() == &pool; }
+  // Throws ContextFull when there is no room for n more positions.
+  void check_room(int n) const;
+  // Readies the table for n more positions and returns how many pages they take: new ones, and a
+  // copy of a last one that is shared.
+  size_t prepare(int n);
+  // Takes those pages from the end of `loan`. Cannot fail, so that a batch gets all or nothing.
+  void adopt(std::vector<PageRef>& loan, int n) noexcept;
+  // Writes one position of a head, at most n past the length; `half` holds head_dim values.
+  void put_key(int layer, int kv_head, int position, const uint16_t* half);
+  void put_value(int layer, int kv_head, int position, const uint16_t* half);
+  CacheHead head(int layer, int kv_head) const {
+    return {table_.data(), layout_->keys(layer, kv_head), layout_->values(layer, kv_head)};
+  }
+  // Counts n positions that were written since.
+  void extend(int n) { length_.store(length() + n, std::memory_order_release); }
+
+ private:
+  void check_length(int length) const;
+  bool last_is_shared() const;
+  void keep(size_t pages);
+
+  const std::shared_ptr<const PageLayout> layout_;
+  const std::shared_ptr<PagePool> pool_;
+  const int n_ctx_;
+  mutable std::mutex mutex_;
+  std::atomic<int> length_{0};
+  std::vector<PageRef> pages_;
+  std::vector<uint16_t*> table_;  // their memory, as kernels want it
+};
+
+}  // namespace maglio

@@ -1,0 +1,94 @@
+// Memory of caches, in pages that several caches may share.
+//
+// A page holds 64 positions of every layer that owns keys and values. It costs nothing until it is
+// touched. Who may write to it follows from how many caches use it: only its single user.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/aligned.h"
+#include "kernels/kernels.h"
+
+namespace maglio {
+
+// An attention block, so that a query reads one page after the other and no rounding depends on
+// where pages begin.
+constexpr int kPagePositions = kAttentionBlock;
+
+class PageRef;
+
+class PagePool {
+ public:
+  // Lends at most `budget` bytes at a time; 0 stands for no limit.
+  PagePool(size_t page_bytes, size_t budget);
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
+
+  // `count` pages with any content, all or none: throws OutOfPages. The pool must outlive them.
+  std::vector<PageRef> lend(size_t count);
+
+  size_t page_bytes() const { return page_bytes_; }
+  // Of all pages in use, each counted once however many caches share it.
+  size_t bytes_lent() const;
+
+ private:
+  friend class PageRef;
+  struct Page {
+    AlignedBuffer memory;
+    int users = 0;
+  };
+
+  // Kept for the next borrower: a draft that is rejected just past the border of a page should not
+  // cost the faults of a fresh one at every step.
+  static constexpr size_t kKept = 8;
+
+  [[noreturn]] void refuse(size_t count) const;
+  std::unique_ptr<Page> take();
+  void share(Page* page);
+  void give_back(Page* page) noexcept;
+  bool is_shared(const Page* page) const;
+
+  const size_t page_bytes_;
+  const size_t budget_;
+  mutable std::mutex mutex_;
+  size_t lent_ = 0;
+  std::vector<std::unique_ptr<Page>> free_;
+};
+
+// One use of a page. Copying it makes another use of the same page.
+class PageRef {
+ public:
+  PageRef() = default;
+  PageRef(const PageRef& other) : pool_(other.pool_), page_(other.page_) {
+    if (page_) pool_->share(page_);
+  }
+  PageRef(PageRef&& other) noexcept : pool_(other.pool_), page_(other.page_) {
+    other.page_ = nullptr;
+  }
+  PageRef& operator=(PageRef other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(page_, other.page_);
+    return *this;
+  }
+  ~PageRef() {
+    if (page_) pool_->give_back(page_);
+  }
+
+  uint16_t* data() const { return reinterpret_cast<uint16_t*>(page_->memory.data()); }
+  // Whether others use the page too. Another user may leave at any time, but none can come while
+  // the owner of this use makes no copy of it.
+  bool is_shared() const { return pool_->is_shared(page_); }
+
+ private:
+  friend class PagePool;
+  PageRef(PagePool* pool, PagePool::Page* page) : pool_(pool), page_(page) {}
+
+  PagePool* pool_ = nullptr;
+  PagePool::Page* page_ = nullptr;
+};
+
+}  // namespace maglio

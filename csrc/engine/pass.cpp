@@ -1,0 +1,100 @@
+#include "engine/pass.h"
+
+namespace maglio {
+namespace {
+
+// Into how many runs a product is cut per member: enough to even out, few enough to keep long
+// sequential reads.
+constexpr int kRunsPerMember = 8;
+
+void fit_floats(std::vector<float>& buffer, int rows, int cols) {
+  const size_t n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
+  if (buffer.size() < n) buffer.resize(n);
+}
+
+}  // namespace
+
+void ActivationBuffer::fit(int rows, int cols) {
+  const size_t n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
+  if (values_.size() >= n) return;
+  codes_.resize(n);
+  scales_.resize(n / kBlockValues);
+  scaled_sums_.resize(n / kBlockValues);
+  neg_sums_.resize(n / kBlockValues * 2);
+  values_.resize(n);  // last, since its size speaks for all
+}
+
+Activations ActivationBuffer::view(int cols) {
+  return {cols,           values_.data(),      codes_.data(),
+          scales_.data(), scaled_sums_.data(), neg_sums_.data()};
+}
+
+Scratch::Scratch(const Model& model)
+    : ropes(model.spec.ropes.size()), next_tile(model.layers.size() * kLayerPhases + 1) {}
+
+void Scratch::fit(const Model& model, int rows, int positions) {
+  const ModelSpec& spec = model.spec;
+  fit_floats(residual, rows, spec.n_embd);
+  fit_floats(projected, rows, spec.n_embd);
+  embd_in.fit(rows, spec.n_embd);
+  for (const Layer& layer : model.layers) {
+    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.mixer);
+    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.feed_forward);
+  }
+  for (size_t i = 0; i < ropes.size(); ++i) ropes[i].grow(spec.ropes[i], positions);
+}
+
+void Scratch::fit_part(const AttentionSpec& spec, int rows) {
+  fit_floats(query, rows, spec.query_rows());
+  fit_floats(key, rows, spec.kv_rows());
+  fit_floats(value, rows, spec.kv_rows());
+  attention_in.fit(rows, spec.query_rows());
+}
+
+void Scratch::fit_part(const GatedSpec& spec, int rows) {
+  fit_floats(gate, rows, spec.n_ff);
+  fit_floats(up, rows, spec.n_ff);
+  ffn_in.fit(rows, spec.n_ff);
+}
+
+void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
+  const int n_embd = model.spec.n_embd;
+  const Activations in = scratch.embd_in.view(n_embd);
+  kernels.rms_norm(residual(from), weight.data(), n_embd, model.spec.norm_eps,
+                   in.values + static_cast<size_t>(to) * n_embd);
+  if (!quantize) return;
+  const size_t blocks = static_cast<size_t>(n_embd) / kBlockValues;
+  kernels.quantize(in, blocks * to, blocks * (to + 1));
+}
+
+void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
+  const int n_embd = model.spec.n_embd;
+  float* y = scratch.projected.data() + static_cast<size_t>(row) * n_embd;
+  if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
+  if (!post_norm.empty()) kernels.rms_norm(y, post_norm.data(), n_embd, model.spec.norm_eps, y);
+  kernels.add(residual(row), y, n_embd);
+}
+
+// Members take runs of tiles as they come free, since cores are not always equally fast or idle.
+// Who computes a tile does not matter to its bits.
+void Pass::project(int phase, std::initializer_list<Product> products) {
+  std::atomic<int>& next = scratch.next_tile[static_cast<size_t>(phase)];
+  int total = 0;
+  for (const Product& product : products) total += product.w.tiles();
+  const int run = std::max(1, total / (team() * kRunsPerMember));
+  for (int begin = next.fetch_add(run); begin < total; begin = next.fetch_add(run)) {
+    int first = begin, last = std::min(begin + run, total);
+    for (const Product& product : products) {
+      const int tiles = product.w.tiles();
+      if (first < std::min(last, tiles)) {
+        kernels.matmul(product.w.view(), product.x, 0, product.rows, first, std::min(last, tiles),
+                       product.out, static_cast<size_t>(product.w.rows()));
+      }
+      first = std::max(0, first - tiles);
+      last = std::max(0, last - tiles);
+    }
+  }
+  pool.barrier();
+}
+
+}  // namespace maglio

@@ -1,0 +1,108 @@
+// One forward: what all members of the team share while they run it, and the steps that layers are
+// made of.
+//
+// Rows of all segments lie one after the other. Every step computes each row by itself, and each
+// output by one member from start to end; a step that others read ends in a barrier.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "engine/cache.h"
+#include "engine/model.h"
+#include "engine/rope.h"
+#include "engine/thread_pool.h"
+
+namespace maglio {
+
+// Storage behind an Activations view.
+class ActivationBuffer {
+ public:
+  void fit(int rows, int cols);
+  // Of as many rows and columns as fit() was told, or fewer.
+  Activations view(int cols);
+
+ private:
+  std::vector<float> values_, scales_, scaled_sums_;
+  std::vector<int8_t> codes_;
+  std::vector<int32_t> neg_sums_;
+};
+
+// Matrix products of a layer, each with its own counter of tiles taken.
+enum LayerPhase { kQueryKeyValue, kOutput, kGateUp, kDown, kLayerPhases };
+
+// Memory that one forward leaves to the next.
+struct Scratch {
+  explicit Scratch(const Model& model);
+  // Makes room for a forward of `rows` rows that ends before position `positions`.
+  void fit(const Model& model, int rows, int positions);
+
+  std::vector<float> residual;           // [row][n_embd]
+  std::vector<float> query, key, value;  // [row][heads * head_dim of the layer]
+  std::vector<float> gate, up;           // [row][n_ff of the layer]
+  std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
+  ActivationBuffer embd_in, attention_in, ffn_in;
+  std::vector<RopeTable> ropes;
+  std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
+
+ private:
+  void fit_part(const AttentionSpec& spec, int rows);
+  void fit_part(const GatedSpec& spec, int rows);
+};
+
+struct Row {
+  int32_t token;
+  int position;
+  Cache* cache;
+};
+
+// The rows of one cache.
+struct RowRange {
+  Cache* cache;
+  int first;
+  int n;
+};
+
+// A matrix product to be shared by the team: the first `rows` rows of x.
+struct Product {
+  const Matrix& w;
+  const Activations& x;
+  float* out;
+  int rows;
+};
+
+struct Pass {
+  const Model& model;
+  const Kernels& kernels;
+  ThreadPool& pool;
+  Scratch& scratch;
+  std::vector<Row> rows;
+  std::vector<RowRange> ranges;
+  std::vector<int> wanted;  // rows whose logits are
+  float* logits;            // [wanted][n_vocab]
+
+  int n() const { return static_cast<int>(rows.size()); }
+  int team() const { return pool.size(); }
+  float* residual(int row) const {
+    return scratch.residual.data() + static_cast<size_t>(row) * model.spec.n_embd;
+  }
+
+  // Runs work(row) for each row, shared by the team.
+  template <typename Work>
+  void each_row(int member, int n_rows, Work work) {
+    const Share mine = share_of(n_rows, member, team());
+    for (int row = mine.begin; row < mine.end; ++row) work(row);
+    pool.barrier();
+  }
+
+  // Row `to` of embd_in becomes the normed residual of row `from`, in 8 bits too if `quantize`.
+  void norm_input(int from, int to, const Vector& weight, bool quantize);
+  // Adds what a sub-layer projected, with its bias and norm if it has them, to the residual stream.
+  void join(int row, const Vector& bias, const Vector& post_norm);
+  void project(int phase, std::initializer_list<Product> products);
+};
+
+}  // namespace maglio

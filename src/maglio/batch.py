@@ -1,0 +1,170 @@
+"""Many prompts through one model: their generations share forwards.
+
+Boundary: begins generations as room comes free, reads their text, and says how each ended. Which
+rows share a forward is the scheduler's business.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+
+from maglio.decode import SamplingParams, Scheduler
+from maglio.engine.base import Cache, Engine
+from maglio.engine.session import Session
+from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.generation import Generation, Reading
+
+MIN_SHARED = 16
+"""Shorter common beginnings of prompts are not worth a cache of their own."""
+
+
+Job = Callable[[], tuple[Reading, Callable[[], None]]]
+"""Begins a generation, and returns it with what is to be done when it has ended."""
+
+
+class Batch:
+    """Runs jobs, at most so many at a time.
+
+    Args:
+        scheduler: drives the sequences of the jobs.
+        jobs: what to run, in this order.
+        max_parallel: most jobs at a time; at most the rows of a forward.
+        progress: called with (jobs done, jobs in all) after each.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        jobs: Sequence[Job],
+        *,
+        max_parallel: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._jobs = jobs
+        self._max_parallel = max_parallel
+        self._progress = progress
+        self._running: dict[int, tuple[Reading, Callable[[], None]]] = {}
+        self._done = 0
+
+    def run(self) -> Iterator[tuple[int, Generation]]:
+        """Yield the number and the generation of every job, as they end."""
+        waiting = iter(enumerate(self._jobs))
+        left = len(self._jobs)
+        while self._done < left:
+            yield from self._begin(waiting)
+            if self._running:
+                yield from self._step()
+
+    def _begin(self, waiting: Iterator[tuple[int, Job]]) -> Iterator[tuple[int, Generation]]:
+        """Fill the free places."""
+        while len(self._running) < self._max_parallel:
+            number, job = next(waiting, (-1, None))
+            if job is None:
+                return
+            try:
+                reading, remember = job()
+            except MaglioError as error:
+                yield self._ended(number, Generation.failed(error))
+                continue
+            if reading.sequence.finish_reason is not None:  # nothing is to be generated
+                yield self._ended(number, reading.result())
+                continue
+            self._running[number] = reading, remember
+            self._scheduler.add(reading.sequence)
+
+    def _step(self) -> Iterator[tuple[int, Generation]]:
+        numbers = {id(reading.sequence): n for n, (reading, _) in self._running.items()}
+        for sequence, _, error in self._scheduler.step():
+            number = numbers[id(sequence)]
+            reading, remember = self._running[number]
+            for token in sequence.take():
+                reading.read(token.id)
+            if error is None and sequence.finish_reason is None:
+                continue
+            del self._running[number]
+            if error is None:
+                remember()
+            else:
+                reading.close()
+            sequence.evict()
+            yield self._ended(number, reading.result(error))
+
+    def _ended(self, number: int, generation: Generation) -> tuple[int, Generation]:
+        self._done += 1
+        if self._progress is not None:
+            try:
+                self._progress(self._done, len(self._jobs))
+            except Exception as error:  # a display is not a reason to lose what was generated
+                self._progress = None
+                warnings.warn(
+                    f"the progress callback raised {error!r} and is not called any more",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return number, generation
+
+
+class SharedBeginning:
+    """What all prompts begin with, computed once and shared by their caches.
+
+    Args:
+        engine: the model's engine.
+        prompts: token ids of all prompts; those that have none are left out.
+    """
+
+    def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]]) -> None:
+        self._engine = engine
+        self._tokens = common_beginning([prompt for prompt in prompts if len(prompt) > 0])
+        self._session: Session | None = None
+
+    def cache(self, prompt: Sequence[int]) -> Cache:
+        """Return a new cache that holds the shared beginning, if the prompt has it.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        shared = len(self._tokens)
+        if shared == 0 or list(prompt[:shared]) != self._tokens or shared >= self._engine.n_ctx:
+            return self._engine.new_cache()
+        if self._session is None:
+            session = Session(self._engine)
+            session.prefill(self._tokens)
+            self._session = session
+        return self._session.cache.fork(shared)
+
+
+def common_beginning(prompts: Sequence[Sequence[int]]) -> list[int]:
+    """The first tokens that all prompts share, without the last one of any.
+
+    None when there are too few of them to be worth a cache, or prompts.
+    """
+    if len(prompts) < 2:
+        return []
+    # The first and the last in dictionary order differ the earliest.
+    first, last = min(map(list, prompts)), max(map(list, prompts))
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    shared = [token for token, _ in pairs]
+    del shared[min(map(len, prompts)) - 1 :]
+    return shared if len(shared) >= MIN_SHARED else []
+
+
+def sampling_of_each(
+    sampling: SamplingParams | Sequence[SamplingParams] | None, n: int
+) -> Sequence[SamplingParams]:
+    """One for each of ``n`` prompts.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer, or it is something else.
+    """
+    if sampling is None or isinstance(sampling, SamplingParams):
+        return [sampling or SamplingParams()] * n
+    listed = isinstance(sampling, Sequence) and len(sampling) == n
+    if not listed or not all(isinstance(each, SamplingParams) for each in sampling):
+        raise InvalidArgumentError(
+            f"sampling is {sampling!r:.80}, must be SamplingParams or one for each of the {n} "
+            "prompts"
+        )
+    return sampling

@@ -1,0 +1,155 @@
+"""The token stream behind a conversation: one sequence, how it is sampled and drafted for.
+
+Boundary: token ids. It knows no messages and no template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from maglio.chat.shelf import ReferenceShelf
+from maglio.decode import Picker, SamplingParams
+from maglio.decode import Sequence as TokenSequence
+from maglio.draft.source import DraftSource
+from maglio.engine.base import Cache, Engine
+from maglio.generation import Ending, Reading, Stream
+from maglio.speculation import DraftingSetup, Speculation
+from maglio.text import Tokenizer
+
+
+class StreamModel(Protocol):
+    """What a stream needs of a model; :class:`maglio.Model` has it."""
+
+    drafting: DraftingSetup
+
+    @property
+    def engine(self) -> Engine:
+        """Computes logits."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back."""
+        ...
+
+
+class ChatStream:
+    """The stream of one conversation. Whatever cannot be set up leaves it as it was.
+
+    Args:
+        model: computes its logits.
+        shelf: the references that it drafts from.
+        sampling: how tokens are chosen.
+        speculation: whether, or how, to draft.
+
+    Raises:
+        InvalidArgumentError: an argument can never work.
+        OutOfMemoryError: there is no memory for the cache or the indexes.
+    """
+
+    def __init__(
+        self,
+        model: StreamModel,
+        shelf: ReferenceShelf,
+        sampling: SamplingParams,
+        speculation: bool | Speculation,
+    ) -> None:
+        self._model = model
+        self._shelf = shelf
+        self._remembered = 0  # tokens that the history knows of
+        self._begin(model.engine.new_cache(), sampling, speculation)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All committed tokens."""
+        return self._sequence.tokens
+
+    @property
+    def position(self) -> int:
+        """Where the random stream stands."""
+        return self._sequence.position
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How tokens are chosen."""
+        return self._sequence.picker.params
+
+    @property
+    def speculation(self) -> bool | Speculation:
+        """Whether, or how, to draft."""
+        return self._speculation
+
+    @property
+    def source(self) -> DraftSource | None:
+        """What drafts are proposed by."""
+        drafter = self._sequence.drafter
+        return None if drafter is None else drafter.source
+
+    def go_on(
+        self, sampling: SamplingParams, speculation: bool | Speculation, position: int
+    ) -> None:
+        """Sample or draft in another way from here on, with the random stream at ``position``."""
+        self._begin(self._sequence.cache, sampling, speculation, self.tokens, position)
+
+    def fork(self, shelf: ReferenceShelf) -> ChatStream:
+        """Return an independent stream that begins with the same tokens; the cache is shared.
+
+        Raises:
+            OutOfMemoryError: there is no memory for it.
+        """
+        branch = ChatStream.__new__(ChatStream)
+        branch._model, branch._shelf, branch._remembered = self._model, shelf, self._remembered
+        cache = self._sequence.cache
+        branch._begin(
+            cache.fork(cache.length), self.sampling, self._speculation, self.tokens, self.position
+        )
+        return branch
+
+    def answer(
+        self,
+        prompt: Sequence[int],
+        ending: Ending,
+        progress: Callable[[int, int], None] | None,
+    ) -> Stream:
+        """Generate after ``prompt``, a whole conversation; only what is new is computed.
+
+        Raises:
+            ContextFullError: the prompt does not fit.
+        """
+        start = _common_prefix(prompt, self.tokens)
+        self._sequence.rewind(start)
+        self._remembered = min(self._remembered, start)
+        reading = Reading(self._sequence, self._model.tokenizer, prompt[start:], ending)
+        return Stream(self._model.engine, reading, self._cost, progress=progress)
+
+    def keep(self, length: int) -> None:
+        """An answer has ended: so many tokens of the stream stay."""
+        self._sequence.rewind(length)
+        if self._past is not None:
+            self._past.add(self.tokens[self._remembered :])
+            self._remembered = length
+
+    def _begin(
+        self,
+        cache: Cache,
+        sampling: SamplingParams,
+        speculation: bool | Speculation,
+        tokens: Sequence[int] = (),
+        position: int = 0,
+    ) -> None:
+        engine = self._model.engine
+        picker = Picker(sampling, engine.n_vocab)
+        drafter, cost, history = self._model.drafting.start(speculation, sampling)
+        if drafter is not None:
+            self._shelf.tell(drafter.source)
+        self._sequence = TokenSequence(
+            cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
+        )
+        self._speculation, self._cost, self._past = speculation, cost, history
+
+
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many first tokens are the same."""
+    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))

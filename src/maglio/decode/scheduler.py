@@ -1,0 +1,233 @@
+"""The driver of many streams: one forward a step for all of them.
+
+Boundary: decides which rows of which sequence a forward holds. What a sequence commits does not
+depend on that: each one gets, to the bit, what it would get alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import NamedTuple
+
+from maglio.checks import check_int
+from maglio.decode.plan import Plan
+from maglio.decode.sequence import Sequence
+from maglio.draft.source import Step
+from maglio.economics.allot import allot
+from maglio.economics.live_cost import LiveCost
+from maglio.engine.base import Engine, Logits, Segment
+from maglio.errors import InvalidArgumentError, OutOfMemoryError
+
+
+class Progress(NamedTuple):
+    """What a step did for one sequence.
+
+    Attributes:
+        sequence: the sequence.
+        step: what it committed, to be taken; ``None`` when it failed.
+        error: why it failed. It is not scheduled any more.
+    """
+
+    sequence: Sequence
+    step: Step | None
+    error: Exception | None = None
+
+
+class _Share(NamedTuple):
+    """A sequence, its plan, and the rows that it gets in this step."""
+
+    sequence: Sequence
+    plan: Plan
+    rows: int
+
+
+class Scheduler:
+    """Runs many sequences of one engine together.
+
+    A step is one forward. Every sequence that generates has a row in it, and draft tokens where
+    they pay beside the other rows. Prompts are read a piece a step, the oldest first, so that a
+    long one does not hold up the others.
+
+    When there is no memory for more positions, the youngest sequence gives its cache back and is
+    computed again when another has ended.
+
+    Args:
+        engine: the engine of all caches.
+        cost: what a forward costs; learns it from steps with one sequence.
+        prefill_rows: most rows of prompts in a step in which others generate.
+        clock: times forwards, in seconds.
+
+    Raises:
+        InvalidArgumentError: ``prefill_rows`` is under 1.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cost: LiveCost,
+        *,
+        prefill_rows: int = 64,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        check_int("prefill_rows", prefill_rows, 1, 1 << 30)
+        self._engine = engine
+        self._cost = cost
+        self._prefill_rows = prefill_rows
+        self._clock = clock
+        self._active: list[Sequence] = []  # oldest first
+        self._evicted: list[Sequence] = []  # oldest first
+        self._room = 0  # sequences that had memory when the last one was evicted
+
+    def __len__(self) -> int:
+        """Sequences that have not ended."""
+        return len(self._active) + len(self._evicted)
+
+    def add(self, sequence: Sequence) -> None:
+        """Run a sequence with a generation under way.
+
+        Raises:
+            InvalidArgumentError: it is there already, or there are as many sequences as a forward
+                has rows.
+        """
+        if len(self) >= self._engine.max_rows:
+            raise InvalidArgumentError(
+                f"{len(self)} sequences are scheduled, which is the most that a forward of "
+                f"{self._engine.max_rows} rows can serve; wait until one has ended"
+            )
+        if sequence in self._active or sequence in self._evicted:
+            raise InvalidArgumentError("the sequence is scheduled already")
+        self._active.append(sequence)
+
+    def cancel(self, sequence: Sequence) -> None:
+        """Run a sequence no more. What was taken of it stands. Unknown ones are ignored."""
+        for group in (self._active, self._evicted):
+            if sequence in group:
+                group.remove(sequence)
+        self._readmit()
+
+    def step(self) -> list[Progress]:
+        """Run one forward, and commit what it says.
+
+        Take the tokens of every sequence before the next step; those that were not taken are
+        computed again.
+
+        Reshares:
+            A line for each sequence that was in the forward, or that failed; empty when there is
+            nothing to run. Sequences that have ended leave.
+        """
+        failed: list[Progress] = []
+        while True:
+            shares = self._shares(failed)
+            if not shares:
+                return failed
+            segments = [share.sequence.next_segment(share.rows) for share in shares]
+            begin = self._clock()
+            for share in shares:
+                share.sequence.recorder.resume()
+            try:
+                rows = self._engine.forward(segments)
+                break
+            except OutOfMemoryError as error:
+                failed += self._make_room(error)
+            finally:
+                for share in shares:
+                    share.sequence.recorder.pause()
+        seconds = self._clock() - begin
+        if len(segments) == 1 and segments[0].n_logits == len(segments[0].tokens):
+            self._cost.learn(segments[0].n_logits, seconds)
+        done = failed + self._commit(shares, segments, rows, seconds)
+        self._readmit()
+        return done
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _shares(self, failed: list[Progress]) -> list[_Share]:
+        """Share the rows of the next forward out."""
+        self._active = [s for s in self._active if s.finish_reason is None]
+        self._readmit()
+        planned = [(s, self._plan(s, failed)) for s in list(self._active)]
+        plans = [(sequence, plan) for sequence, plan in planned if plan is not None]
+        generating = [(s, p) for s, p in plans if p.missing == 1]
+        reading = [(s, p) for s, p in plans if p.missing > 1]
+        free = self._engine.max_rows - len(generating)
+        pieces = self._pieces(reading, min(free, self._prefill_rows) if generating else free)
+        lengths = self._draft_lengths(
+            [plan for _, plan in generating], beside=sum(pieces), free=free - sum(pieces)
+        )
+        shares = [
+            _Share(sequence, plan, 1 + length)
+            for (sequence, plan), length in zip(generating, lengths, strict=True)
+        ]
+        shares += [
+            _Share(sequence, plan, piece)
+            for (sequence, plan), piece in zip(reading, pieces, strict=True)
+            if piece > 0
+        ]
+        return shares
+
+    def _plan(self, sequence: Sequence, failed: list[Progress]) -> Plan | None:
+        """The plan of a sequence, which fails alone if it has none."""
+        try:
+            return sequence.plan()
+        except Exception as error:  # of its cache, its transcript or its penalties
+            self._active.remove(sequence)
+            failed.append(Progress(sequence, None, error))
+            return None
+
+    @staticmethod
+    def _pieces(reading: Iterable[tuple[Sequence, Plan]], rows: int) -> list[int]:
+        """How many tokens of each prompt are read; the oldest prompt first."""
+        pieces = []
+        for _, plan in reading:
+            piece = min(plan.missing, rows)
+            pieces.append(piece)
+            rows -= piece
+        return pieces
+
+    def _draft_lengths(self, plans: list[Plan], *, beside: int, free: int) -> list[int]:
+        """How many draft tokens each generating sequence verifies."""
+        if len(plans) == 1 and beside == 0 and self._cost.wants_plain:
+            return [0]
+        drafts = [plan.draft for plan in plans]
+        whole = [0 if d is None or d.odds else len(d.tokens) for d in drafts]
+        odds = [() if d is None else d.odds for d in drafts]
+        allotted = allot(odds, self._cost, beside=beside + sum(whole))
+        lengths = [max(pair) for pair in zip(whole, allotted, strict=True)]
+        for index, length in enumerate(lengths):
+            lengths[index] = min(length, free)
+            free -= lengths[index]
+        return lengths
+
+    def _commit(
+        self, shares: list[_Share], segments: list[Segment], rows: list[Logits], seconds: float
+    ) -> list[Progress]:
+        total = sum(len(segment.tokens) for segment in segments)
+        done: list[Progress] = []
+        for share, segment, logits in zip(shares, segments, rows, strict=True):
+            sequence = share.sequence
+            beside = total - len(segment.tokens)
+            try:
+                step = sequence.accept(logits, seconds=seconds, beside=beside)
+            except Exception as error:  # of one stream: it ends, and the others go on
+                self._active.remove(sequence)
+                done.append(Progress(sequence, None, error))
+            else:
+                done.append(Progress(sequence, step))
+        return done
+
+    def _make_room(self, error: OutOfMemoryError) -> list[Progress]:
+        """Let the youngest give its cache back; the last one left fails."""
+        youngest = self._active.pop()
+        youngest.evict()
+        if not self._active:
+            return [Progress(youngest, None, error)]
+        self._evicted.insert(0, youngest)
+        self._room = len(self._active)
+        return []
+
+    def _readmit(self) -> None:
+        """Let the oldest of those that gave way come back when one has ended."""
+        running = sum(sequence.finish_reason is None for sequence in self._active)
+        if self._evicted and running < max(1, self._room):
+            self._active.append(self._evicted.pop(0))

@@ -1,0 +1,93 @@
+"""Engines by name: what opens a model for each, Maglio's own and those of other packages.
+
+A package adds an engine with an entry point of the group ``maglio.engines``: its name is what
+``maglio.load(engine=...)`` takes, its value a function like :class:`Opener`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from maglio.checks import check_choice
+from maglio.engine.base import Engine
+from maglio.errors import InvalidArgumentError, MaglioError
+
+if TYPE_CHECKING:
+    from maglio.text import Tokenizer
+
+GROUP = "maglio.engines"
+
+AUTO = ("native",)
+"""The engines that ``auto`` tries, in this order."""
+
+BUILT_IN = (EntryPoint("native", "maglio.native_model:open_native", GROUP),)
+
+
+class Opened(NamedTuple):
+    """A model that is ready to run.
+
+    Attributes:
+        engine: its weights.
+        tokenizer: the tokenizer that belongs to them.
+        chat_template: sources of its chat templates by name, ``default`` among them if it has one.
+        path: the file or directory that it was read from.
+    """
+
+    engine: Engine
+    tokenizer: Tokenizer
+    chat_template: Mapping[str, str]
+    path: Path
+
+
+class Opener(Protocol):
+    """Opens a model. It takes the options that it knows, by name, and no others."""
+
+    def __call__(self, path: Path, /, *, n_ctx: int, threads: int | None, kv_cache: str) -> Opened:
+        """Open the model at ``path``.
+
+        Raises:
+            ModelFileError: the model is missing, damaged, or not of a kind that the engine runs.
+            InvalidArgumentError: an option is out of range.
+            OutOfMemoryError: the model does not fit in memory.
+        """
+        ...
+
+
+def engine_names() -> list[str]:
+    """The names of all engines that are installed."""
+    return list(_found())
+
+
+def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
+    """Open a model on the engine called ``name``; on the first that can, for ``auto``.
+
+    Raises:
+        InvalidArgumentError: there is no such engine, or it does not take one of the options.
+        MaglioError: the engine's package cannot be loaded.
+        ModelFileError: the model is missing, damaged, or not of a kind that the engine runs.
+        OutOfMemoryError: the model does not fit in memory.
+    """
+    found = _found()
+    check_choice("engine", name, ("auto", *found))
+    chosen = AUTO[0] if name == "auto" else name
+    try:
+        opener: Opener = found[chosen].load()
+    except (ImportError, AttributeError) as error:
+        raise MaglioError(f"the engine {chosen!r} cannot be loaded: {error}") from error
+    known = inspect.signature(opener).parameters
+    for option in options:
+        if option not in known:
+            raise InvalidArgumentError(
+                f"the engine {chosen!r} has no option {option!r}; it has "
+                f"{', '.join(list(known)[1:])}"
+            )
+    return opener(path, **options)  # type: ignore[arg-type]  # as its signature says
+
+
+def _found() -> dict[str, EntryPoint]:
+    others = {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in BUILT_IN} | others

@@ -1,0 +1,44 @@
+"""Loading a model by path and engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maglio.default_model import default_model_path
+from maglio.engine.registry import open_model
+from maglio.model import Model
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    engine: str = "auto",
+    n_ctx: int = 4096,
+    threads: int | None = None,
+    kv_cache: str = "f16",
+    **options: object,
+) -> Model:
+    """Load a model.
+
+    Args:
+        path: a GGUF file; the installed default model when ``None``.
+        engine: ``native``, Maglio's own; the name of an engine that another package brings; or
+            ``auto``, the first that runs the model.
+        n_ctx: context length of a stream in tokens; at most what the model was trained for.
+        threads: number of threads; the machine's physical cores when ``None``.
+        kv_cache: precision of the KV cache: ``f16``.
+        options: more options of the engine.
+
+    Raises:
+        ModelFileError: the file is missing, damaged, or of an unsupported kind.
+        InvalidArgumentError: an argument is out of range, or the engine does not have it.
+        OutOfMemoryError: the model does not fit in memory.
+    """
+    given = {"n_ctx": n_ctx, "threads": threads, "kv_cache": kv_cache, **options}
+    opened = open_model(engine, Path(default_model_path() if path is None else path), given)
+    return Model(
+        opened.engine,
+        opened.tokenizer,
+        chat_template=opened.chat_template,
+        path=opened.path,
+    )

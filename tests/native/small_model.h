@@ -1,0 +1,143 @@
+// A small model made in memory for runs under sanitizers: two layers of different shapes with every
+// part a family can have. The first one sees 5 positions.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "engine/engine.h"
+#include "gguf/half.h"
+
+namespace small_model {
+
+using maglio::Matrix;
+using maglio::Model;
+using maglio::TensorType;
+
+inline std::mt19937 rng(20260105);
+
+inline float noise(float size) {
+  return size * (static_cast<float>(rng() % 2001) / 1000.0f - 1.0f);
+}
+
+inline void put_half(uint8_t* at, float value) {
+  const uint16_t half = maglio::float_to_half(value);
+  std::memcpy(at, &half, sizeof(half));
+}
+
+// A row's bytes: random codes, with scales that keep the weights small.
+inline std::vector<uint8_t> random_weights(TensorType type, int values) {
+  const maglio::BlockGeometry block = maglio::block_geometry(static_cast<uint32_t>(type));
+  std::vector<uint8_t> out(static_cast<size_t>(values) / block.values * block.bytes);
+  for (uint8_t& byte : out) byte = static_cast<uint8_t>(rng());
+  for (size_t at = 0; at < out.size(); at += block.bytes) {
+    uint8_t* p = out.data() + at;
+    switch (type) {
+      case TensorType::kF32: {
+        const float value = noise(0.1f);
+        std::memcpy(p, &value, sizeof(value));
+        break;
+      }
+      case TensorType::kF16:
+        put_half(p, noise(0.1f));
+        break;
+      case TensorType::kBF16: {
+        const uint16_t bits = static_cast<uint16_t>(maglio::float_to_bits(noise(0.1f)) >> 16);
+        std::memcpy(p, &bits, sizeof(bits));
+        break;
+      }
+      case TensorType::kQ6_K:
+        put_half(p + 208, 0.0001f);
+        break;
+      case TensorType::kQ4_K:
+      case TensorType::kQ5_K:
+        put_half(p, 0.0003f);
+        put_half(p + 2, 0.0025f);
+        break;
+      case TensorType::kQ4_1:
+      case TensorType::kQ5_1:
+        put_half(p, 0.01f);
+        put_half(p + 2, -0.1f);
+        break;
+      default:
+        put_half(p, type == TensorType::kQ8_0 ? 0.001f : -0.01f);
+    }
+  }
+  return out;
+}
+
+inline Matrix matrix(TensorType type, int rows, int cols) {
+  Matrix out(type, rows, cols);
+  const std::vector<uint8_t> source = random_weights(type, rows * cols);
+  out.pack_tiles(source.data(), nullptr, 0, out.tiles());
+  return out;
+}
+
+inline std::vector<float> vector(int size) {
+  std::vector<float> out(static_cast<size_t>(size));
+  for (float& x : out) x = 1.0f + noise(0.3f);
+  return out;
+}
+
+inline maglio::ModelSpec spec() {
+  maglio::ModelSpec spec;
+  spec.n_embd = 256;
+  spec.n_vocab = 37;  // the last tile is not full
+  spec.norm_eps = 1e-6f;
+  spec.embedding_scale = 16;
+  spec.ropes = {{std::vector<double>(16, 0.3)}, {std::vector<double>(8, 0.2)}};
+  maglio::AttentionSpec attention;
+  attention.n_head = 8;
+  attention.n_kv_head = 2;
+  attention.head_dim = 32;
+  attention.scale = 0.2f;
+  maglio::LayerSpec first, second;
+  attention.window = 5;
+  attention.head_norms = true;
+  first.mixer = attention;
+  first.feed_forward = maglio::GatedSpec{256, maglio::GateActivation::kGeluTanh};
+  first.post_norms = true;
+  // Layers of different shapes, as some families have.
+  attention = maglio::AttentionSpec{};
+  attention.n_head = 16;
+  attention.n_kv_head = 1;
+  attention.head_dim = 16;
+  attention.scale = 0.25f;
+  attention.rope = 1;
+  second.mixer = attention;
+  second.feed_forward = maglio::GatedSpec{512, maglio::GateActivation::kSilu};
+  spec.layers = {first, second};
+  return spec;
+}
+
+// Fills every weight of a layer that may be there with random values; biases only of the second.
+struct Fill {
+  TensorType type;
+  bool biases;
+
+  void operator()(const std::string&, Matrix& m, int rows, int cols,
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+    if (presence == maglio::kRequired) m = matrix(type, rows, cols);
+  }
+  void operator()(const std::string&, maglio::Vector& v, int size,
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+    if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
+      v = vector(size);
+    }
+  }
+};
+
+inline std::shared_ptr<Model> make(TensorType type) {
+  auto model = std::make_shared<Model>(spec());
+  const Fill own{type, false};
+  Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
+    Fill{type, layer == 1}(name, weight, shape...);
+  });
+  CHECK(model->check() == "");
+  return model;
+}
+
+}  // namespace small_model
