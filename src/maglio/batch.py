@@ -1,6 +1,6 @@
 """Many prompts through one model: their generations share forwards.
 
-Boundary: begins generations as room comes free, reads their text, and says how each ended. Which
+Boundary: begins a generation when another has ended, reads their text, and says how each ended. Which
 rows share a forward is the scheduler's business.
 """
 

@@ -112,7 +112,7 @@ class Scheduler:
         Take the tokens of every sequence before the next step; those that were not taken are
         computed again.
 
-        Reshares:
+        Returns:
             A line for each sequence that was in the forward, or that failed; empty when there is
             nothing to run. Sequences that have ended leave.
         """
@@ -227,7 +227,7 @@ class Scheduler:
         return []
 
     def _readmit(self) -> None:
-        """Let the oldest of those that gave way come back when one has ended."""
+        """Schedule the oldest evicted sequence again when another has ended."""
         running = sum(sequence.finish_reason is None for sequence in self._active)
         if self._evicted and running < max(1, self._room):
             self._active.append(self._evicted.pop(0))

@@ -48,7 +48,7 @@ class ConversationMember:
         try:
             self._index.extend(tokens)
         except MemoryError:
-            return  # the index has poisoned itself: it answers 0 from now on
+            return  # the index is disabled: it answers 0 from now on
 
     def rewind(self, stream: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
