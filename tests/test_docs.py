@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "docs/python.md",
+    "docs/chat.md",
+    "docs/drafting.md",
     "docs/how-to/engine.md",
     "docs/how-to/draft-source.md",
     "docs/how-to/family.md",
@@ -72,6 +74,7 @@ def desk(text_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for model in text_models.iterdir():
         (tmp_path / model.name).symlink_to(model)
     (tmp_path / "notes.txt").write_text("The reading room opens at nine.\n")
+    (tmp_path / "shapes.py").write_text("class Rectangle:\n    sides = 4\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("maglio.loading.default_model_path", lambda: tmp_path / "model.gguf")
