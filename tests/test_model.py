@@ -10,7 +10,6 @@ import pytest
 import maglio
 from maglio import machine
 from maglio.engine.native import NativeEngine
-from maglio.engine.session import Session
 from maglio.gguf import ModelFile
 from support.real_models import real_model_path
 
@@ -209,18 +208,6 @@ def test_a_bad_load_option_is_named(options, says):
 def test_a_missing_file_is_named():
     with pytest.raises(maglio.ModelFileError, match=r"nowhere\.gguf"):
         maglio.load("nowhere.gguf")
-
-
-def test_sessions_beyond_memory_are_refused_and_closing_one_makes_room(tiny, monkeypatch):
-    file = ModelFile(tiny.path("llama", "F32", None))
-    engine = NativeEngine(file, n_ctx=64)
-    monkeypatch.setattr(engine, "_cache_budget", int(2.5 * engine.session_bytes))
-    first, second = Session(engine), Session(engine)
-    with pytest.raises(maglio.OutOfMemoryError, match="n_ctx"):
-        Session(engine)
-    del first
-    third = Session(engine)
-    assert third.length == second.length == 0
 
 
 def test_weights_beyond_memory_are_refused(tiny, monkeypatch):

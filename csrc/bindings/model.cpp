@@ -2,26 +2,33 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "engine/model_loader.h"
+#include "engine/loader.h"
 #include "gguf/gguf.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using maglio::AttentionSpec;
 using maglio::GateActivation;
+using maglio::GatedSpec;
 using maglio::GgufFile;
+using maglio::LayerSpec;
 using maglio::Matrix;
 using maglio::Model;
 using maglio::ModelSpec;
+using maglio::RopeSpec;
+using maglio::Source;
 
 namespace {
 
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Order = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
 Row copy_row(const std::vector<float>& values) {
@@ -38,6 +45,12 @@ Row matrix_row(const Matrix& matrix, int row) {
   return copy_row(values);
 }
 
+std::shared_ptr<const Model> load(const GgufFile& file, const ModelSpec& spec,
+                                  const std::set<std::string>& known, int threads) {
+  const nb::gil_scoped_release release;
+  return maglio::load_model(file, spec, known, threads);
+}
+
 }  // namespace
 
 void bind_model(nb::module_& m) {
@@ -45,19 +58,45 @@ void bind_model(nb::module_& m) {
       .value("SILU", GateActivation::kSilu)
       .value("GELU_TANH", GateActivation::kGeluTanh);
 
-  nb::class_<ModelSpec>(m, "ModelSpec", "Dimensions and switches of a model.")
+  nb::class_<RopeSpec>(m, "RopeSpec", "A rotation: the angle per position of each pair.")
+      .def(
+          "__init__",
+          [](RopeSpec* self, const Doubles& inverse_frequencies) {
+            const double* p = inverse_frequencies.data();
+            new (self) RopeSpec{{p, p + inverse_frequencies.shape(0)}};
+          },
+          "inverse_frequencies"_a);
+  nb::class_<Source>(m, "Source", "Rows of a tensor that stand for a weight.")
+      .def(nb::init<std::string, int, int>(), "tensor"_a, "first_row"_a = 0, "all_rows"_a = 0);
+  nb::class_<AttentionSpec>(m, "AttentionSpec", "The shape of an attention sub-layer.")
       .def(nb::init<>())
-      .def_rw("n_layer", &ModelSpec::n_layer)
+      .def_rw("n_head", &AttentionSpec::n_head)
+      .def_rw("n_kv_head", &AttentionSpec::n_kv_head)
+      .def_rw("head_dim", &AttentionSpec::head_dim)
+      .def_rw("scale", &AttentionSpec::scale)
+      .def_rw("window", &AttentionSpec::window)
+      .def_rw("rope", &AttentionSpec::rope)
+      .def_rw("head_norms", &AttentionSpec::head_norms)
+      .def_rw("paired_rows", &AttentionSpec::paired_rows);
+  nb::class_<GatedSpec>(m, "GatedSpec", "The shape of a gated feed-forward sub-layer.")
+      .def(nb::init<>())
+      .def_rw("n_ff", &GatedSpec::n_ff)
+      .def_rw("activation", &GatedSpec::activation);
+  nb::class_<LayerSpec>(m, "LayerSpec", "The shape of a layer.")
+      .def(nb::init<>())
+      .def_rw("mixer", &LayerSpec::mixer)
+      .def_rw("feed_forward", &LayerSpec::feed_forward)
+      .def_rw("post_norms", &LayerSpec::post_norms)
+      .def_rw("sources", &LayerSpec::sources);
+  nb::class_<ModelSpec>(m, "ModelSpec", "The shape of a model.")
+      .def(nb::init<>())
+      .def_rw("architecture", &ModelSpec::architecture)
       .def_rw("n_embd", &ModelSpec::n_embd)
-      .def_rw("n_head", &ModelSpec::n_head)
-      .def_rw("n_kv_head", &ModelSpec::n_kv_head)
-      .def_rw("head_dim", &ModelSpec::head_dim)
-      .def_rw("n_ff", &ModelSpec::n_ff)
       .def_rw("n_vocab", &ModelSpec::n_vocab)
       .def_rw("norm_eps", &ModelSpec::norm_eps)
-      .def_rw("attention_scale", &ModelSpec::attention_scale)
       .def_rw("embedding_scale", &ModelSpec::embedding_scale)
-      .def_rw("activation", &ModelSpec::activation)
+      .def_rw("ropes", &ModelSpec::ropes)
+      .def_rw("layers", &ModelSpec::layers)
       .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
 
   nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")
@@ -68,36 +107,13 @@ void bind_model(nb::module_& m) {
   m.def(
       "read_matrix",
       [](const GgufFile& file, const std::string& name) {
-        return maglio::load_matrix(file, name, {}, 1);
+        return maglio::load_matrix(file, name, 1);
       },
       "file"_a, "name"_a, "Repacks one tensor of a file.");
 
   nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
-      .def(nb::new_([](const ModelSpec& spec) { return maglio::make_model(spec); }), "spec"_a)
-      .def(
-          "add_rope",
-          [](Model& model, const Doubles& inverse_frequencies) {
-            const double* p = inverse_frequencies.data();
-            model.ropes.push_back({{p, p + inverse_frequencies.shape(0)}});
-            return static_cast<int>(model.ropes.size()) - 1;
-          },
-          "inverse_frequencies"_a, "Defines a rotation and returns its index.")
-      .def("set_attention_kind", &maglio::set_attention_kind, "layer"_a, "window"_a, "rope"_a)
-      .def(
-          "load_vector",
-          [](Model& model, const GgufFile& file, const std::string& tensor, int layer,
-             const std::string& role) { maglio::load_vector(model, file, tensor, layer, role); },
-          "file"_a, "tensor"_a, "layer"_a, "role"_a)
-      .def(
-          "load_matrix",
-          [](Model& model, const GgufFile& file, const std::string& tensor, int layer,
-             const std::string& role, const Order& order, int threads) {
-            nb::gil_scoped_release release;
-            maglio::load_weight(model, file, tensor, layer, role,
-                                {order.data(), order.data() + order.shape(0)}, threads);
-          },
-          "file"_a, "tensor"_a, "layer"_a, "role"_a, "order"_a, "threads"_a)
       .def_ro("spec", &Model::spec)
-      .def_prop_ro("weight_bytes", &Model::weight_bytes)
-      .def("check", &Model::check, "What is wrong with the model, or an empty string.");
+      .def_prop_ro("weight_bytes", &Model::weight_bytes);
+  m.def("load_model", &load, "file"_a, "spec"_a, "known"_a, "threads"_a,
+        "Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.");
 }

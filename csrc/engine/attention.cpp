@@ -1,5 +1,9 @@
 #include "engine/attention.h"
 
+#include <algorithm>
+
+#include "engine/pass.h"
+
 namespace maglio {
 namespace {
 
@@ -7,55 +11,54 @@ namespace {
 struct AttentionRun {
   Pass& pass;
   const int member;
-  const int layer_index;
-  const ModelSpec& spec = pass.model.spec;
-  const Layer& layer = pass.model.layers[static_cast<size_t>(layer_index)];
+  const int layer;
+  const Attention& weights;
+  const AttentionSpec& spec = weights.spec;
+  const float eps = pass.model.spec.norm_eps;
 
-  int q_dim() const { return spec.n_head * spec.head_dim; }
-  int kv_dim() const { return spec.n_kv_head * spec.head_dim; }
+  int q_dim() const { return spec.query_rows(); }
+  int kv_dim() const { return spec.kv_rows(); }
   int group() const { return spec.n_head / spec.n_kv_head; }
 
   void place_heads() const;
   void place_query(const Row& row, float* q, int head) const;
   void place_key(const Row& row, float* k, int head) const;
   void place_value(const Row& row, float* v, int head) const;
-  void prepare(float* x, const std::vector<float>& bias, int head,
-               const std::vector<float>& norm) const;
+  void prepare(float* x, const Vector& bias, int head, const Vector& norm) const;
   void attend() const;
   void attend_range(const RowRange& range, int first, int last) const;
   void quantize() const;
 };
 
-void AttentionRun::prepare(float* x, const std::vector<float>& bias, int head,
-                           const std::vector<float>& norm) const {
+void AttentionRun::prepare(float* x, const Vector& bias, int head, const Vector& norm) const {
   if (!bias.empty()) {
     pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * spec.head_dim, spec.head_dim);
   }
-  if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, spec.norm_eps, x);
+  if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, eps, x);
 }
 
 void AttentionRun::place_query(const Row& row, float* q, int head) const {
-  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(layer.rope)];
-  prepare(q, layer.query_bias, head, layer.query_norm);
+  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
+  prepare(q, weights.query_bias, head, weights.query_norm);
   pass.kernels.rope(q, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
-                    spec.attention_scale);
+                    spec.scale);
 }
 
 void AttentionRun::place_key(const Row& row, float* k, int head) const {
-  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(layer.rope)];
+  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
   uint16_t half[kMaxHeadDim];
-  prepare(k, layer.key_bias, head, layer.key_norm);
+  prepare(k, weights.key_bias, head, weights.key_norm);
   pass.kernels.rope(k, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
                     1.0f);
   pass.kernels.to_half(k, half, spec.head_dim);
-  row.cache->put_key(layer_index, head, row.position, half);
+  row.cache->put_key(layer, head, row.position, half);
 }
 
 void AttentionRun::place_value(const Row& row, float* v, int head) const {
   uint16_t half[kMaxHeadDim];
-  prepare(v, layer.value_bias, head, {});
+  prepare(v, weights.value_bias, head, {});
   pass.kernels.to_half(v, half, spec.head_dim);
-  row.cache->put_value(layer_index, head, row.position, half);
+  row.cache->put_value(layer, head, row.position, half);
 }
 
 void AttentionRun::place_heads() const {
@@ -89,10 +92,10 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
       const size_t at = static_cast<size_t>(row) * q_dim() +
                         static_cast<size_t>(kv * group() + i % group()) * spec.head_dim;
       const int end = pass.rows[static_cast<size_t>(row)].position + 1;
-      const int begin = layer.window > 0 ? std::max(0, end - layer.window) : 0;
+      const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
       queries[count] = {pass.scratch.query.data() + at, out.values + at, begin, end};
     }
-    pass.kernels.attend(range.cache->head(layer_index, kv), spec.head_dim, queries, count);
+    pass.kernels.attend(range.cache->head(layer, kv), spec.head_dim, queries, count);
   }
 }
 
@@ -108,7 +111,7 @@ int query_at(int64_t weight, int64_t begin, int64_t each, int queries) {
 void AttentionRun::attend() const {
   const auto each = [this](const RowRange& range) -> int64_t {
     const int context = pass.rows[static_cast<size_t>(range.first)].position + range.n;
-    return layer.window > 0 ? std::min(context, layer.window) : context;
+    return spec.window > 0 ? std::min(context, spec.window) : context;
   };
   int64_t total = 0;
   for (const RowRange& range : pass.ranges) total += each(range) * range.n * spec.n_head;
@@ -125,7 +128,7 @@ void AttentionRun::attend() const {
 }
 
 void AttentionRun::quantize() const {
-  if (!is_quantized(layer.output.view().layout)) return;
+  if (!is_quantized(weights.output.view().layout)) return;
   const Share blocks = share_of(pass.n() * q_dim() / kBlockValues, member, pass.team());
   pass.kernels.quantize(pass.scratch.attention_in.view(q_dim()), static_cast<size_t>(blocks.begin),
                         static_cast<size_t>(blocks.end));
@@ -134,19 +137,24 @@ void AttentionRun::quantize() const {
 
 }  // namespace
 
-void run_attention(Pass& pass, int member, int layer_index) {
-  const AttentionRun run{pass, member, layer_index};
+bool Attention::reads_codes() const {
+  return is_quantized(query.view().layout) || is_quantized(key.view().layout) ||
+         is_quantized(value.view().layout);
+}
+
+void Attention::run(Pass& pass, int member, int layer) const {
+  const AttentionRun part{pass, member, layer, *this};
   Scratch& s = pass.scratch;
-  const int phase = layer_index * kLayerPhases, n = pass.n();
-  const Activations in = s.embd_in.view(run.spec.n_embd);
-  pass.project(phase + kQueryKeyValue, {{run.layer.query, in, s.query.data(), n},
-                                        {run.layer.key, in, s.key.data(), n},
-                                        {run.layer.value, in, s.value.data(), n}});
-  run.place_heads();
-  run.attend();
-  run.quantize();
-  const Activations out = s.attention_in.view(run.q_dim());
-  pass.project(phase + kOutput, {{run.layer.output, out, s.projected.data(), n}});
+  const int phase = layer * kLayerPhases, n = pass.n();
+  const Activations in = s.embd_in.view(pass.model.spec.n_embd);
+  pass.project(
+      phase + kQueryKeyValue,
+      {{query, in, s.query.data(), n}, {key, in, s.key.data(), n}, {value, in, s.value.data(), n}});
+  part.place_heads();
+  part.attend();
+  part.quantize();
+  const Activations out = s.attention_in.view(spec.query_rows());
+  pass.project(phase + kOutput, {{output, out, s.projected.data(), n}});
 }
 
 }  // namespace maglio

@@ -1,11 +1,38 @@
 // The attention sub-layer.
 #pragma once
 
-#include "engine/pass.h"
+#include "engine/visit.h"
 
 namespace maglio {
 
-// From embd_in to `projected`, leaving the rows' keys and values in their caches.
-void run_attention(Pass& pass, int member, int layer_index);
+struct Pass;
+
+struct Attention {
+  AttentionSpec spec;
+  Matrix query, key, value, output;
+  Vector query_norm, key_norm;
+  Vector query_bias, key_bias, value_bias, output_bias;
+
+  template <typename Self, typename V>
+  static void visit(Self& self, V&& v, int n_embd) {
+    const AttentionSpec& s = self.spec;
+    const Presence norms = s.head_norms ? kRequired : kAbsent;
+    v("attn_q.weight", self.query, s.query_rows(), n_embd, kRequired, s.query_order());
+    v("attn_k.weight", self.key, s.kv_rows(), n_embd, kRequired, s.key_order());
+    v("attn_v.weight", self.value, s.kv_rows(), n_embd);
+    v("attn_output.weight", self.output, n_embd, s.query_rows());
+    v("attn_q_norm.weight", self.query_norm, s.head_dim, norms);
+    v("attn_k_norm.weight", self.key_norm, s.head_dim, norms);
+    v("attn_q.bias", self.query_bias, s.query_rows(), kIfPresent, s.query_order());
+    v("attn_k.bias", self.key_bias, s.kv_rows(), kIfPresent, s.key_order());
+    v("attn_v.bias", self.value_bias, s.kv_rows(), kIfPresent);
+    v("attn_output.bias", self.output_bias, n_embd, kIfPresent);
+  }
+
+  // Whether any reader of the sub-layer's input wants it in 8 bits.
+  bool reads_codes() const;
+  // From embd_in to `projected`, leaving the rows' keys and values in their caches.
+  void run(Pass& pass, int member, int layer) const;
+};
 
 }  // namespace maglio

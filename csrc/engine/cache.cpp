@@ -16,9 +16,24 @@ size_t pages_of(int positions) {
 }  // namespace
 
 PageLayout::PageLayout(const ModelSpec& spec) {
-  for (int layer = 0; layer < spec.n_layer; ++layer) {
-    parts_.push_back({halves_, spec.head_dim});
-    halves_ += 2 * parts_.back().head_size() * static_cast<size_t>(spec.n_kv_head);
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& attention = std::get<AttentionSpec>(layer.mixer);
+    parts_.push_back({halves_, attention.n_kv_head, attention.head_dim});
+    halves_ += 2 * parts_.back().head_size() * static_cast<size_t>(attention.n_kv_head);
+  }
+}
+
+void PageLayout::copy(const uint16_t* from, uint16_t* to, int positions) const {
+  const size_t tiled = (static_cast<size_t>(positions) + kKeyTile - 1) / kKeyTile * kKeyTile;
+  for (const Part& part : parts_) {
+    const size_t key_bytes = tiled * part.head_dim * sizeof(uint16_t);
+    const size_t value_bytes = static_cast<size_t>(positions) * part.head_dim * sizeof(uint16_t);
+    for (int head = 0; head < part.n_kv_head; ++head) {
+      const size_t keys = part.offset + 2 * part.head_size() * static_cast<size_t>(head);
+      const size_t values = keys + part.head_size();
+      std::memcpy(to + keys, from + keys, key_bytes);
+      std::memcpy(to + values, from + values, value_bytes);
+    }
   }
 }
 
@@ -100,7 +115,7 @@ void Cache::adopt(std::vector<PageRef>& loan, int n) noexcept {
   if (n > 0 && last_is_shared()) {
     const size_t last = pages_of(length()) - 1;
     PageRef own = next();
-    std::memcpy(own.data(), pages_[last].data(), pool_->page_bytes());
+    layout_->copy(pages_[last].data(), own.data(), length() % kPagePositions);
     table_[last] = own.data();
     pages_[last] = std::move(own);
   }

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/model.h"
 #include "engine/pages.h"
+#include "engine/spec.h"
 
 namespace maglio {
 
@@ -30,10 +30,13 @@ class PageLayout {
   size_t values(int layer, int kv_head) const {
     return keys(layer, kv_head) + parts_[static_cast<size_t>(layer)].head_size();
   }
+  // Copies the first positions of a page.
+  void copy(const uint16_t* from, uint16_t* to, int positions) const;
 
  private:
   struct Part {
     size_t offset;
+    int n_kv_head;
     int head_dim;
     size_t head_size() const { return static_cast<size_t>(head_dim) * kPagePositions; }
   };

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/attention.h"
-#include "engine/gated.h"
 #include "engine/pass.h"
 
 namespace maglio {
@@ -20,8 +18,32 @@ void embed(Pass& pass, int row) {
   for (int i = 0; i < model.spec.n_embd; ++i) x[i] *= model.spec.embedding_scale;
 }
 
-void norm_attention_input(Pass& pass, int row, const Layer& layer) {
-  pass.norm_input(row, row, layer.attention_norm, {&layer.query, &layer.key, &layer.value});
+bool reads_codes(const Mixer& mixer) {
+  return std::visit([](const auto& part) { return part.reads_codes(); }, mixer);
+}
+
+bool reads_codes(const FeedForward& ffn) {
+  return std::visit([](const auto& part) { return part.reads_codes(); }, ffn);
+}
+
+void run_layer(Pass& pass, int member, size_t index) {
+  const std::vector<Layer>& layers = pass.model.layers;
+  const Layer& layer = layers[index];
+  const Layer* next = index + 1 < layers.size() ? &layers[index + 1] : nullptr;
+  const auto run = [&](const auto& part) -> const Vector& {
+    part.run(pass, member, static_cast<int>(index));
+    return part.output_bias;
+  };
+  const Vector& mixer_bias = std::visit(run, layer.mixer);
+  pass.each_row(member, pass.n(), [&](int row) {
+    pass.join(row, mixer_bias, layer.mixer_post_norm);
+    pass.norm_input(row, row, layer.feed_forward_norm, reads_codes(layer.feed_forward));
+  });
+  const Vector& ffn_bias = std::visit(run, layer.feed_forward);
+  pass.each_row(member, pass.n(), [&](int row) {
+    pass.join(row, ffn_bias, layer.feed_forward_post_norm);
+    if (next) pass.norm_input(row, row, next->mixer_norm, reads_codes(next->mixer));
+  });
 }
 
 void compute_logits(Pass& pass, int member) {
@@ -29,32 +51,21 @@ void compute_logits(Pass& pass, int member) {
   const Matrix& head = model.output_head();
   const int n = static_cast<int>(pass.wanted.size());
   if (n == 0) return;
+  const bool quantize = is_quantized(head.view().layout);
   pass.each_row(member, n, [&](int i) {
-    pass.norm_input(pass.wanted[static_cast<size_t>(i)], i, model.output_norm, {&head});
+    pass.norm_input(pass.wanted[static_cast<size_t>(i)], i, model.output_norm, quantize);
   });
-  pass.project(model.spec.n_layer * kLayerPhases,
+  pass.project(static_cast<int>(model.layers.size()) * kLayerPhases,
                {{head, pass.scratch.embd_in.view(model.spec.n_embd), pass.logits, n}});
 }
 
 void run(Pass& pass, int member) {
-  const std::vector<Layer>& layers = pass.model.layers;
+  const Layer& first = pass.model.layers.front();
   pass.each_row(member, pass.n(), [&](int row) {
     embed(pass, row);
-    norm_attention_input(pass, row, layers.front());
+    pass.norm_input(row, row, first.mixer_norm, reads_codes(first.mixer));
   });
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const Layer& layer = layers[i];
-    run_attention(pass, member, static_cast<int>(i));
-    pass.each_row(member, pass.n(), [&](int row) {
-      pass.join(row, layer.attention_post_norm);
-      pass.norm_input(row, row, layer.ffn_norm, {&layer.gate, &layer.up});
-    });
-    run_gated(pass, member, static_cast<int>(i));
-    pass.each_row(member, pass.n(), [&](int row) {
-      pass.join(row, layer.ffn_post_norm);
-      if (i + 1 < layers.size()) norm_attention_input(pass, row, layers[i + 1]);
-    });
-  }
+  for (size_t i = 0; i < pass.model.layers.size(); ++i) run_layer(pass, member, i);
   compute_logits(pass, member);
 }
 

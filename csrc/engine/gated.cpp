@@ -1,23 +1,44 @@
 #include "engine/gated.h"
 
-namespace maglio {
+#include <algorithm>
 
-void run_gated(Pass& pass, int member, int layer_index) {
-  const ModelSpec& spec = pass.model.spec;
-  const Layer& layer = pass.model.layers[static_cast<size_t>(layer_index)];
+#include "engine/pass.h"
+
+namespace maglio {
+namespace {
+
+// Adds a row's bias to values [begin, end), counted over all rows.
+void add_bias(const Pass& pass, const Vector& bias, float* values, size_t begin, size_t end) {
+  if (bias.empty()) return;
+  for (size_t at = begin; at < end;) {
+    const size_t column = at % bias.size();
+    const size_t n = std::min(end - at, bias.size() - column);
+    pass.kernels.add(values + at, bias.data() + column, static_cast<int>(n));
+    at += n;
+  }
+}
+
+}  // namespace
+
+bool Gated::reads_codes() const {
+  return is_quantized(gate.view().layout) || is_quantized(up.view().layout);
+}
+
+void Gated::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;
-  const int phase = layer_index * kLayerPhases, n = pass.n();
-  const Activations in = s.embd_in.view(spec.n_embd), hidden = s.ffn_in.view(spec.n_ff);
-  pass.project(phase + kGateUp,
-               {{layer.gate, in, s.gate.data(), n}, {layer.up, in, s.up.data(), n}});
+  const int phase = layer * kLayerPhases, n = pass.n();
+  const Activations in = s.embd_in.view(pass.model.spec.n_embd), hidden = s.ffn_in.view(spec.n_ff);
+  pass.project(phase + kGateUp, {{gate, in, s.gate.data(), n}, {up, in, s.up.data(), n}});
   const Share blocks = share_of(n * spec.n_ff / kBlockValues, member, pass.team());
-  const size_t begin = static_cast<size_t>(blocks.begin), end = static_cast<size_t>(blocks.end);
-  pass.kernels.gate(spec.activation, s.gate.data() + begin * kBlockValues,
-                    s.up.data() + begin * kBlockValues, hidden.values + begin * kBlockValues,
-                    (blocks.end - blocks.begin) * kBlockValues);
-  if (is_quantized(layer.down.view().layout)) pass.kernels.quantize(hidden, begin, end);
+  const size_t first = static_cast<size_t>(blocks.begin), last = static_cast<size_t>(blocks.end);
+  const size_t begin = first * kBlockValues, end = last * kBlockValues;
+  add_bias(pass, gate_bias, s.gate.data(), begin, end);
+  add_bias(pass, up_bias, s.up.data(), begin, end);
+  pass.kernels.gate(spec.activation, s.gate.data() + begin, s.up.data() + begin,
+                    hidden.values + begin, static_cast<int>(end - begin));
+  if (is_quantized(down.view().layout)) pass.kernels.quantize(hidden, first, last);
   pass.pool.barrier();
-  pass.project(phase + kDown, {{layer.down, hidden, s.projected.data(), n}});
+  pass.project(phase + kDown, {{down, hidden, s.projected.data(), n}});
 }
 
 }  // namespace maglio

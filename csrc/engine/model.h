@@ -1,54 +1,62 @@
-// A decoder-only transformer as the engine sees it: dimensions, switches and repacked weights.
-//
-// One parameterised model serves every family; what a family does not have is empty here.
+// A decoder-only transformer as the engine sees it: a spec and repacked weights.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "engine/matrix.h"
-#include "engine/rope.h"
-#include "kernels/kernels.h"
+#include "engine/attention.h"
+#include "engine/gated.h"
 
 namespace maglio {
 
-struct ModelSpec {
-  int n_layer = 0;
-  int n_embd = 0;
-  int n_head = 0;
-  int n_kv_head = 0;
-  int head_dim = 0;
-  int n_ff = 0;
-  int n_vocab = 0;
-  float norm_eps = 0;
-  float attention_scale = 0;
-  float embedding_scale = 1;
-  GateActivation activation = GateActivation::kSilu;
-
-  // Says which dimension the kernels cannot do, or returns an empty string.
-  std::string check() const;
-};
+using Mixer = std::variant<Attention>;
+using FeedForward = std::variant<Gated>;
 
 struct Layer {
-  std::vector<float> attention_norm, ffn_norm;            // [n_embd]
-  std::vector<float> attention_post_norm, ffn_post_norm;  // [n_embd] or empty
-  std::vector<float> query_norm, key_norm;                // [head_dim] or empty
-  std::vector<float> query_bias, key_bias, value_bias;    // or empty
-  Matrix query, key, value, output;
-  Matrix gate, up, down;
-  int window = 0;  // positions a query can see, itself included; 0 for all
-  int rope = 0;    // index into Model::ropes
+  Mixer mixer;
+  FeedForward feed_forward;
+  Vector mixer_norm, feed_forward_norm;
+  Vector mixer_post_norm, feed_forward_post_norm;  // empty in models without
+
+  template <typename Self, typename V>
+  static void visit(Self& self, V&& v, int n_embd, bool post_norms) {
+    const Presence post = post_norms ? kRequired : kAbsent;
+    v("attn_norm.weight", self.mixer_norm, n_embd);
+    std::visit([&](auto& part) { part.visit(part, v, n_embd); }, self.mixer);
+    v("post_attention_norm.weight", self.mixer_post_norm, n_embd, post);
+    v("ffn_norm.weight", self.feed_forward_norm, n_embd);
+    std::visit([&](auto& part) { part.visit(part, v, n_embd); }, self.feed_forward);
+    v("post_ffw_norm.weight", self.feed_forward_post_norm, n_embd, post);
+  }
 };
 
 struct Model {
+  Model() = default;
+  // Layers without weights. `spec` must pass its check().
+  explicit Model(ModelSpec spec);
+
   ModelSpec spec;
-  std::vector<RopeSpec> ropes;
   std::vector<Layer> layers;
   Matrix embedding;
   Matrix head;  // empty when the embedding serves as the head
-  std::vector<float> output_norm;
+  Vector output_norm;
+
+  // Calls v(tensor name, ...) for each weight that is the model's, and in(i, name, ...) for each of
+  // layer i.
+  template <typename Self, typename V, typename InLayer>
+  static void visit(Self& self, V&& v, InLayer&& in) {
+    const int n_embd = self.spec.n_embd;
+    v("token_embd.weight", self.embedding, self.spec.n_vocab, n_embd);
+    v("output_norm.weight", self.output_norm, n_embd);
+    v("output.weight", self.head, self.spec.n_vocab, n_embd, kIfPresent);
+    for (size_t i = 0; i < self.layers.size(); ++i) {
+      const auto prefixed = [&](const char* name, auto& weight, auto... shape) {
+        in(i, name, weight, shape...);
+      };
+      Layer::visit(self.layers[i], prefixed, n_embd, self.spec.layers[i].post_norms);
+    }
+  }
 
   const Matrix& output_head() const { return head.empty() ? embedding : head; }
   size_t weight_bytes() const;
@@ -57,5 +65,10 @@ struct Model {
   // empty string.
   std::string check() const;
 };
+
+// The name of a layer's tensor in a file.
+inline std::string tensor_name(size_t layer, const std::string& name) {
+  return "blk." + std::to_string(layer) + "." + name;
+}
 
 }  // namespace maglio

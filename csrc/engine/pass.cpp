@@ -30,44 +30,47 @@ Activations ActivationBuffer::view(int cols) {
 }
 
 Scratch::Scratch(const Model& model)
-    : ropes(model.ropes.size()),
-      next_tile(static_cast<size_t>(model.spec.n_layer) * kLayerPhases + 1) {}
+    : ropes(model.spec.ropes.size()), next_tile(model.layers.size() * kLayerPhases + 1) {}
 
 void Scratch::fit(const Model& model, int rows, int positions) {
   const ModelSpec& spec = model.spec;
-  const int q_dim = spec.n_head * spec.head_dim, kv_dim = spec.n_kv_head * spec.head_dim;
   fit_floats(residual, rows, spec.n_embd);
   fit_floats(projected, rows, spec.n_embd);
-  fit_floats(query, rows, q_dim);
-  fit_floats(key, rows, kv_dim);
-  fit_floats(value, rows, kv_dim);
+  embd_in.fit(rows, spec.n_embd);
+  for (const Layer& layer : model.layers) {
+    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.mixer);
+    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.feed_forward);
+  }
+  for (size_t i = 0; i < ropes.size(); ++i) ropes[i].grow(spec.ropes[i], positions);
+}
+
+void Scratch::fit_part(const AttentionSpec& spec, int rows) {
+  fit_floats(query, rows, spec.query_rows());
+  fit_floats(key, rows, spec.kv_rows());
+  fit_floats(value, rows, spec.kv_rows());
+  attention_in.fit(rows, spec.query_rows());
+}
+
+void Scratch::fit_part(const GatedSpec& spec, int rows) {
   fit_floats(gate, rows, spec.n_ff);
   fit_floats(up, rows, spec.n_ff);
-  embd_in.fit(rows, spec.n_embd);
-  attention_in.fit(rows, q_dim);
   ffn_in.fit(rows, spec.n_ff);
-  for (size_t i = 0; i < ropes.size(); ++i) ropes[i].grow(model.ropes[i], positions);
 }
 
-bool any_quantized(std::initializer_list<const Matrix*> matrices) {
-  return std::any_of(matrices.begin(), matrices.end(),
-                     [](const Matrix* m) { return is_quantized(m->view().layout); });
-}
-
-void Pass::norm_input(int from, int to, const std::vector<float>& weight,
-                      std::initializer_list<const Matrix*> readers) {
+void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
   const int n_embd = model.spec.n_embd;
   const Activations in = scratch.embd_in.view(n_embd);
   kernels.rms_norm(residual(from), weight.data(), n_embd, model.spec.norm_eps,
                    in.values + static_cast<size_t>(to) * n_embd);
-  if (!any_quantized(readers)) return;
+  if (!quantize) return;
   const size_t blocks = static_cast<size_t>(n_embd) / kBlockValues;
   kernels.quantize(in, blocks * to, blocks * (to + 1));
 }
 
-void Pass::join(int row, const std::vector<float>& post_norm) {
+void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
   const int n_embd = model.spec.n_embd;
   float* y = scratch.projected.data() + static_cast<size_t>(row) * n_embd;
+  if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
   if (!post_norm.empty()) kernels.rms_norm(y, post_norm.data(), n_embd, model.spec.norm_eps, y);
   kernels.add(residual(row), y, n_embd);
 }

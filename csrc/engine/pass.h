@@ -41,12 +41,16 @@ struct Scratch {
   void fit(const Model& model, int rows, int positions);
 
   std::vector<float> residual;           // [row][n_embd]
-  std::vector<float> query, key, value;  // [row][heads * head_dim]
-  std::vector<float> gate, up;           // [row][n_ff]
+  std::vector<float> query, key, value;  // [row][heads * head_dim of the layer]
+  std::vector<float> gate, up;           // [row][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
   std::vector<RopeTable> ropes;
   std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
+
+ private:
+  void fit_part(const AttentionSpec& spec, int rows);
+  void fit_part(const GatedSpec& spec, int rows);
 };
 
 struct Row {
@@ -94,14 +98,11 @@ struct Pass {
     pool.barrier();
   }
 
-  // Row `to` of embd_in becomes the normed residual of row `from`, the input of `readers`.
-  void norm_input(int from, int to, const std::vector<float>& weight,
-                  std::initializer_list<const Matrix*> readers);
-  // Adds what a sub-layer projected to the residual stream.
-  void join(int row, const std::vector<float>& post_norm);
+  // Row `to` of embd_in becomes the normed residual of row `from`, in 8 bits too if `quantize`.
+  void norm_input(int from, int to, const Vector& weight, bool quantize);
+  // Adds what a sub-layer projected, with its bias and norm if it has them, to the residual stream.
+  void join(int row, const Vector& bias, const Vector& post_norm);
   void project(int phase, std::initializer_list<Product> products);
 };
-
-bool any_quantized(std::initializer_list<const Matrix*> matrices);
 
 }  // namespace maglio

@@ -1,6 +1,6 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 import enum
 import os
 from typing import Annotated, Final
@@ -164,22 +164,20 @@ class GateActivation(enum.Enum):
 
     GELU_TANH = 1
 
-class ModelSpec:
-    """Dimensions and switches of a model."""
+class RopeSpec:
+    """A rotation: the angle per position of each pair."""
+
+    def __init__(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Source:
+    """Rows of a tensor that stand for a weight."""
+
+    def __init__(self, tensor: str, first_row: int = 0, all_rows: int = 0) -> None: ...
+
+class AttentionSpec:
+    """The shape of an attention sub-layer."""
 
     def __init__(self) -> None: ...
-
-    @property
-    def n_layer(self) -> int: ...
-
-    @n_layer.setter
-    def n_layer(self, arg: int, /) -> None: ...
-
-    @property
-    def n_embd(self) -> int: ...
-
-    @n_embd.setter
-    def n_embd(self, arg: int, /) -> None: ...
 
     @property
     def n_head(self) -> int: ...
@@ -200,10 +198,97 @@ class ModelSpec:
     def head_dim(self, arg: int, /) -> None: ...
 
     @property
+    def scale(self) -> float: ...
+
+    @scale.setter
+    def scale(self, arg: float, /) -> None: ...
+
+    @property
+    def window(self) -> int: ...
+
+    @window.setter
+    def window(self, arg: int, /) -> None: ...
+
+    @property
+    def rope(self) -> int: ...
+
+    @rope.setter
+    def rope(self, arg: int, /) -> None: ...
+
+    @property
+    def head_norms(self) -> bool: ...
+
+    @head_norms.setter
+    def head_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def paired_rows(self) -> bool: ...
+
+    @paired_rows.setter
+    def paired_rows(self, arg: bool, /) -> None: ...
+
+class GatedSpec:
+    """The shape of a gated feed-forward sub-layer."""
+
+    def __init__(self) -> None: ...
+
+    @property
     def n_ff(self) -> int: ...
 
     @n_ff.setter
     def n_ff(self, arg: int, /) -> None: ...
+
+    @property
+    def activation(self) -> GateActivation: ...
+
+    @activation.setter
+    def activation(self, arg: GateActivation, /) -> None: ...
+
+class LayerSpec:
+    """The shape of a layer."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def mixer(self) -> AttentionSpec: ...
+
+    @mixer.setter
+    def mixer(self, arg: AttentionSpec, /) -> None: ...
+
+    @property
+    def feed_forward(self) -> GatedSpec: ...
+
+    @feed_forward.setter
+    def feed_forward(self, arg: GatedSpec, /) -> None: ...
+
+    @property
+    def post_norms(self) -> bool: ...
+
+    @post_norms.setter
+    def post_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def sources(self) -> dict[str, Source]: ...
+
+    @sources.setter
+    def sources(self, arg: Mapping[str, Source], /) -> None: ...
+
+class ModelSpec:
+    """The shape of a model."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def architecture(self) -> str: ...
+
+    @architecture.setter
+    def architecture(self, arg: str, /) -> None: ...
+
+    @property
+    def n_embd(self) -> int: ...
+
+    @n_embd.setter
+    def n_embd(self, arg: int, /) -> None: ...
 
     @property
     def n_vocab(self) -> int: ...
@@ -218,22 +303,22 @@ class ModelSpec:
     def norm_eps(self, arg: float, /) -> None: ...
 
     @property
-    def attention_scale(self) -> float: ...
-
-    @attention_scale.setter
-    def attention_scale(self, arg: float, /) -> None: ...
-
-    @property
     def embedding_scale(self) -> float: ...
 
     @embedding_scale.setter
     def embedding_scale(self, arg: float, /) -> None: ...
 
     @property
-    def activation(self) -> GateActivation: ...
+    def ropes(self) -> list[RopeSpec]: ...
 
-    @activation.setter
-    def activation(self, arg: GateActivation, /) -> None: ...
+    @ropes.setter
+    def ropes(self, arg: Sequence[RopeSpec], /) -> None: ...
+
+    @property
+    def layers(self) -> list[LayerSpec]: ...
+
+    @layers.setter
+    def layers(self, arg: Sequence[LayerSpec], /) -> None: ...
 
     def check(self) -> str:
         """What the engine cannot do, or an empty string."""
@@ -259,25 +344,16 @@ def read_matrix(file: GgufFile, name: str) -> Matrix:
 class Model:
     """Weights, repacked for the engine."""
 
-    def __init__(self, spec: ModelSpec) -> None: ...
-
-    def add_rope(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
-        """Defines a rotation and returns its index."""
-
-    def set_attention_kind(self, layer: int, window: int, rope: int) -> None: ...
-
-    def load_vector(self, file: GgufFile, tensor: str, layer: int, role: str) -> None: ...
-
-    def load_matrix(self, file: GgufFile, tensor: str, layer: int, role: str, order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int) -> None: ...
-
     @property
     def spec(self) -> ModelSpec: ...
 
     @property
     def weight_bytes(self) -> int: ...
 
-    def check(self) -> str:
-        """What is wrong with the model, or an empty string."""
+def load_model(file: GgufFile, spec: ModelSpec, known: Set[str], threads: int) -> Model:
+    """
+    Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.
+    """
 
 class Cache:
     """One sequence inside an engine: a table of shared pages."""

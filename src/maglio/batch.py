@@ -97,7 +97,7 @@ class Batch:
         if self._progress is not None:
             try:
                 self._progress(self._done, len(self._jobs))
-            except Exception as error:  # a display is no reason to lose what was generated
+            except Exception as error:  # a display is not a reason to lose what was generated
                 self._progress = None
                 warnings.warn(
                     f"the progress callback raised {error!r} and is not called any more",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import platformdirs
 
 from maglio.errors import IndexFileError
-from maglio.files import write_atomic
+from maglio.files import read_regular, write_atomic
 
 MAX_TOKENS = 1 << 18
 """Ids kept, the newest: a file of 1 MB, and about 13 MB of index in memory."""
@@ -65,7 +65,7 @@ class HistoryFile:
             IndexFileError: the file cannot be read, or is damaged.
         """
         try:
-            data = self.path.read_bytes()
+            data = read_regular(self.path, len(_MAGIC) + _DIGEST + 4 * MAX_TOKENS)
         except FileNotFoundError:
             return np.empty(0, np.int32)
         except OSError as error:
@@ -97,8 +97,15 @@ class HistoryFile:
             raise self._error(error.strerror or str(error)) from error
 
     def clear(self) -> None:
-        """Delete the file."""
-        self.path.unlink(missing_ok=True)
+        """Delete the file, if there is one.
+
+        Raises:
+            IndexFileError: it cannot be deleted.
+        """
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._error(error.strerror or str(error)) from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -1,16 +1,33 @@
-"""What the engine needs to know of the machine: processors and memory."""
+"""What the engine needs to know of the machine: processors and memory, as far as we may use them.
+
+Boundary: joins what the kernel says of the machine with what control groups leave of it.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from maglio import _core
+from maglio import _core, cgroup
 from maglio.errors import InvalidArgumentError
 
 
 def physical_cores() -> int:
-    """Number of physical cores this process may run on (at least 1)."""
+    """Number of physical cores this process may run on, at least 1; quotas of containers count."""
+    cores, quota = _physical_cores(), cgroup.cores()
+    return cores if quota is None else min(cores, quota)
+
+
+def available_memory() -> int | None:
+    """Bytes that can be allocated without swapping, or ``None`` where the system does not say.
+
+    Limits of containers count.
+    """
+    known = [n for n in (_available_memory(), cgroup.available_memory()) if n is not None]
+    return min(known, default=None)
+
+
+def _physical_cores() -> int:
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     if allowed is None:
         return max(1, os.cpu_count() or 1)
@@ -24,8 +41,7 @@ def physical_cores() -> int:
     return max(1, len(cores))
 
 
-def available_memory() -> int | None:
-    """Bytes that can be allocated without swapping, or ``None`` where the system does not say."""
+def _available_memory() -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

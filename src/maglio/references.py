@@ -5,6 +5,7 @@ Joins the tokenizer and the index of :mod:`maglio.draft`; knows no model and no 
 
 from __future__ import annotations
 
+import codecs
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from maglio._core import FrozenAutomaton
 from maglio.draft.reference import frozen
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.files import read_regular
 from maglio.machine import available_memory
 from maglio.text import Tokenizer
 
@@ -55,7 +57,7 @@ def index_reference(reference: Reference, tokenizer: Tokenizer) -> FrozenAutomat
     """Index a reference given in the program; an index is returned as it is.
 
     Raises:
-        InvalidArgumentError: it is empty, too long, cannot be read, or is no reference at all.
+        InvalidArgumentError: it is empty, too long, cannot be read, or is not a reference at all.
         IndexFileError: an index file is damaged, or another tokenizer made it.
         OutOfMemoryError: the index does not fit in memory.
     """
@@ -81,7 +83,7 @@ def read_reference(path: Path, tokenizer: Tokenizer) -> FrozenAutomaton:
         InvalidArgumentError: nothing can be read, or there is no text in it.
         OutOfMemoryError: the index does not fit in memory.
     """
-    if path.suffix == INDEX_SUFFIX and path.is_file():
+    if path.suffix == INDEX_SUFFIX and os.path.isfile(path):
         return FrozenAutomaton.open(path, tokenizer.fingerprint)
     return index_files([path], tokenizer)
 
@@ -96,7 +98,7 @@ def index_files(
     a text, if the tokenizer has one.
 
     Raises:
-        InvalidArgumentError: a path cannot be read, is no text, or there are no or too many files.
+        InvalidArgumentError: a path cannot be read, is not text, or there are no or too many files.
         OutOfMemoryError: the index does not fit in memory.
     """
     files = _text_files(paths)
@@ -128,7 +130,7 @@ def _text_files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     size = 0
     for path in paths:
-        found = [f for f in _walk(path) if _is_text(f)] if path.is_dir() else [path]
+        found = [f for f in _walk(path) if _is_text(f)] if os.path.isdir(path) else [path]
         if not found:
             raise InvalidArgumentError(f"{path} has no text files in it")
         files += found
@@ -162,18 +164,20 @@ def _is_text(file: Path) -> bool:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError as error:
-        raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # the latter for a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidArgumentError(f"cannot read {str(file)!r:.200}: {reason}") from error
 
 
 def _read(file: Path) -> bytes:
     try:
-        data = file.read_bytes()
+        data = read_regular(file, MAX_BYTES)
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
+    data = data.removeprefix(codecs.BOM_UTF8)
     if b"\0" in data[:_PROBE]:
         hint = f"; an index file must be named *{INDEX_SUFFIX}" if data[:8] == _INDEX_MAGIC else ""
         raise InvalidArgumentError(
-            f"{file} is no text file: it contains NUL bytes, as binary files do{hint}"
+            f"{file} is not a text file: it contains NUL bytes, as binary files do{hint}"
         )
     return data

@@ -120,13 +120,15 @@ class DraftingSetup:
             sampling: how the stream's tokens will be chosen.
 
         Raises:
-            InvalidArgumentError: ``speculation`` is something else.
+            InvalidArgumentError: an argument is something else.
             OutOfMemoryError: there is no memory for the tables.
         """
         if not isinstance(speculation, (bool, Speculation)):
             raise InvalidArgumentError(
                 f"speculation is {speculation!r:.80}, must be True, False or a Speculation"
             )
+        if not isinstance(sampling, SamplingParams):
+            raise InvalidArgumentError(f"sampling is {sampling!r:.80}, must be SamplingParams")
         how = speculation if isinstance(speculation, Speculation) else Speculation()
         cost = self.cost if how.cost is None else LiveCost(how.cost)
         if speculation is False or not self._can_rewind:

@@ -35,6 +35,19 @@ def test_drift_of_the_true_cost_is_learned_within_a_few_verifies():
     assert cost.cost(9) == pytest.approx(2.84 * cost.multiplier)  # one shape, rescaled
 
 
+def test_a_bad_hour_is_forgotten_when_nothing_is_verified():
+    cost = timed(0.01, 0.01)
+    for _ in range(40):
+        cost.learn(9, 0.01 * 4 * 2.84)
+    assert cost.multiplier > 3.5
+    for _ in range(31):
+        cost.learn(1, 0.01)
+    assert cost.multiplier > 3.5
+    for _ in range(32 * 20):
+        cost.learn(1, 0.01)
+    assert cost.multiplier < 1.1
+
+
 def test_one_absurd_sample_changes_nothing():
     cost = timed(0.01, 0.01)
     for sample in (1.42, 142.0, 1.42, 1.42):

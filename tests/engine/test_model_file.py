@@ -251,7 +251,9 @@ def test_a_tensor_named_twice_is_refused(raw: RawGguf, folder: Path) -> None:
 
 def test_vectors_of_a_wrong_kind_are_refused(raw: RawGguf, folder: Path) -> None:
     raw.tensors[b"output_norm.weight"].dims = [16]
-    assert "the output norm has 16 values, expected 32" in complaint(raw.to_bytes(), folder)
+    assert "tensor 'output_norm.weight' has 16 values, expected 32" in complaint(
+        raw.to_bytes(), folder
+    )
     raw.tensors[b"output_norm.weight"] = raw.tensors[QUERY]
     assert "'output_norm.weight' must be a vector" in complaint(raw.to_bytes(), folder)
 

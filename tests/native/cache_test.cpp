@@ -26,10 +26,12 @@ struct Room {
         pool(std::make_shared<PagePool>(layout->page_bytes(), pages * layout->page_bytes())) {}
 
   static maglio::ModelSpec spec() {
+    maglio::AttentionSpec attention;
+    attention.n_kv_head = 3;
+    attention.head_dim = kHeadDim;
     maglio::ModelSpec spec;
-    spec.n_layer = 2;
-    spec.n_kv_head = 3;
-    spec.head_dim = kHeadDim;
+    spec.layers.resize(2);
+    for (maglio::LayerSpec& layer : spec.layers) layer.mixer = attention;
     return spec;
   }
   std::shared_ptr<Cache> cache(int n_ctx = 1000) const {

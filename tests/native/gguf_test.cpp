@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/model_loader.h"
+#include "engine/loader.h"
 #include "gguf/tensor_type.h"
 
 namespace {
@@ -106,7 +106,7 @@ bool read_everything(const Bytes& bytes) {
       CHECK(file.find_tensor(tensor.name) == &tensor);
       CHECK(tensor.offset + tensor.bytes <= bytes.size());
       try {
-        const maglio::Matrix matrix = maglio::load_matrix(file, tensor.name, {}, 1);
+        const maglio::Matrix matrix = maglio::load_matrix(file, tensor.name, 1);
         std::vector<float> row(static_cast<size_t>(matrix.cols()));
         matrix.unpack_row(matrix.rows() - 1, row.data());
         CHECK(matrix.bytes() < 64 * bytes.size());
@@ -186,7 +186,7 @@ void shapes_that_are_no_matrix_are_refused() {
     const GgufFile file(bytes.data(), bytes.size());
     bool refused = false;
     try {
-      maglio::load_matrix(file, "t", {}, 2);
+      maglio::load_matrix(file, "t", 2);
     } catch (const GgufError& error) {
       refused = std::string(error.what()).find("'t'") != std::string::npos;
     }
@@ -197,7 +197,7 @@ void shapes_that_are_no_matrix_are_refused() {
 void the_longest_rows_are_packed_by_several_threads() {
   const Bytes bytes = make_file({{"t", {1u << 20, 2}, TensorType::kF32, 0}}, 8u << 20);
   const GgufFile file(bytes.data(), bytes.size());
-  const maglio::Matrix matrix = maglio::load_matrix(file, "t", {1, 0}, 3);
+  const maglio::Matrix matrix = maglio::load_matrix(file, "t", 3);
   CHECK(matrix.rows() == 2 && matrix.cols() == 1 << 20);
 }
 

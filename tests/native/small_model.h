@@ -1,5 +1,5 @@
-// A small model made in memory for runs under sanitizers: two layers with every part a family can
-// have. The first one sees 5 positions.
+// A small model made in memory for runs under sanitizers: two layers of different shapes with every
+// part a family can have. The first one sees 5 positions.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,6 @@
 
 namespace small_model {
 
-using maglio::Layer;
 using maglio::Matrix;
 using maglio::Model;
 using maglio::TensorType;
@@ -83,48 +82,61 @@ inline std::vector<float> vector(int size) {
   return out;
 }
 
-inline std::shared_ptr<const Model> make(TensorType type) {
-  auto model = std::make_shared<Model>();
-  maglio::ModelSpec& spec = model->spec;
-  spec.n_layer = 2;
+inline maglio::ModelSpec spec() {
+  maglio::ModelSpec spec;
   spec.n_embd = 256;
-  spec.n_head = 8;
-  spec.n_kv_head = 2;
-  spec.head_dim = 32;
-  spec.n_ff = 256;
   spec.n_vocab = 37;  // the last tile is not full
   spec.norm_eps = 1e-6f;
-  spec.attention_scale = 0.2f;
   spec.embedding_scale = 16;
-  spec.activation = maglio::GateActivation::kGeluTanh;
-  model->ropes.push_back({std::vector<double>(16, 0.3)});
-  model->embedding = matrix(type, spec.n_vocab, spec.n_embd);
-  model->output_norm = vector(spec.n_embd);
-  for (int i = 0; i < spec.n_layer; ++i) {
-    Layer layer;
-    layer.attention_norm = vector(256);
-    layer.ffn_norm = vector(256);
-    layer.query = matrix(type, 256, 256);
-    layer.key = matrix(type, 64, 256);
-    layer.value = matrix(type, 64, 256);
-    layer.output = matrix(type, 256, 256);
-    layer.gate = matrix(type, 256, 256);
-    layer.up = matrix(type, 256, 256);
-    layer.down = matrix(type, 256, 256);
-    if (i == 0) {
-      layer.window = 5;
-      layer.query_norm = vector(32);
-      layer.key_norm = vector(32);
-      layer.attention_post_norm = vector(256);
-      layer.ffn_post_norm = vector(256);
-    } else {
-      layer.query_bias = vector(256);
-      layer.key_bias = vector(64);
-      layer.value_bias = vector(64);
-    }
-    model->layers.push_back(std::move(layer));
+  spec.ropes = {{std::vector<double>(16, 0.3)}, {std::vector<double>(8, 0.2)}};
+  maglio::AttentionSpec attention;
+  attention.n_head = 8;
+  attention.n_kv_head = 2;
+  attention.head_dim = 32;
+  attention.scale = 0.2f;
+  maglio::LayerSpec first, second;
+  attention.window = 5;
+  attention.head_norms = true;
+  first.mixer = attention;
+  first.feed_forward = maglio::GatedSpec{256, maglio::GateActivation::kGeluTanh};
+  first.post_norms = true;
+  // Layers of different shapes, as some families have.
+  attention = maglio::AttentionSpec{};
+  attention.n_head = 16;
+  attention.n_kv_head = 1;
+  attention.head_dim = 16;
+  attention.scale = 0.25f;
+  attention.rope = 1;
+  second.mixer = attention;
+  second.feed_forward = maglio::GatedSpec{512, maglio::GateActivation::kSilu};
+  spec.layers = {first, second};
+  return spec;
+}
+
+// Fills every weight of a layer that may be there with random values; biases only of the second.
+struct Fill {
+  TensorType type;
+  bool biases;
+
+  void operator()(const std::string&, Matrix& m, int rows, int cols,
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+    if (presence == maglio::kRequired) m = matrix(type, rows, cols);
   }
-  CHECK(model->check().empty());
+  void operator()(const std::string&, maglio::Vector& v, int size,
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+    if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
+      v = vector(size);
+    }
+  }
+};
+
+inline std::shared_ptr<Model> make(TensorType type) {
+  auto model = std::make_shared<Model>(spec());
+  const Fill own{type, false};
+  Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
+    Fill{type, layer == 1}(name, weight, shape...);
+  });
+  CHECK(model->check() == "");
   return model;
 }
 

@@ -1,6 +1,6 @@
 """The public face of the package as text, one line per name, so that a change of it is seen.
 
-    PYTHONPATH=tests python -m support.api > tests/goldens/api.txt
+PYTHONPATH=tests python -m support.api > tests/goldens/api.txt
 """
 
 from __future__ import annotations

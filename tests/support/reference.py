@@ -36,6 +36,10 @@ class Reference:
         self.eps: float = self._key("attention.layer_norm_rms_epsilon")
         self.window: int = self._key("attention.sliding_window", 0)
         self.rope_base: float = self._key("rope.freq_base", 10000.0)
+        self.rope_scale: float = self._key(
+            "rope.scaling.factor", self._key("rope.scale_linear", 1.0)
+        )
+        self.local_every: int = self._key("attention.sliding_window_pattern", 6)
 
     def logits(self, tokens: Sequence[int]) -> Array:
         """Return the logits ``(len(tokens), vocab)`` at every position."""
@@ -65,16 +69,21 @@ class Reference:
     def _attention(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.attn_"
         n = len(x)
-        local = self.window > 0 and layer % 6 < 5
-        q = self._linear(x, name + "q").reshape(n, self.n_head, self.head_dim)
-        k = self._linear(x, name + "k").reshape(n, self.n_kv_head, self.head_dim)
-        v = self._linear(x, name + "v").reshape(n, self.n_kv_head, self.head_dim)
+        local = self.window > 0 and (layer + 1) % self.local_every != 0
+        n_q, n_kv = self.n_head * self.head_dim, self.n_kv_head * self.head_dim
+        if name + "qkv.weight" in self.tensors:
+            q, k, v = np.split(self._linear(x, name + "qkv"), [n_q, n_q + n_kv], axis=1)
+        else:
+            q, k, v = (self._linear(x, name + part) for part in "qkv")
+        q = q.reshape(n, self.n_head, self.head_dim)
+        k, v = (heads.reshape(n, self.n_kv_head, self.head_dim) for heads in (k, v))
         if name + "q_norm.weight" in self.tensors:
             q = self._norm(q, name + "q_norm.weight")
             k = self._norm(k, name + "k_norm.weight")
         base = 10000.0 if local else self.rope_base
+        scale = 1.0 if local else self.rope_scale
         interleaved = self.family == "llama"
-        q, k = (rope(heads, base, interleaved=interleaved) for heads in (q, k))
+        q, k = (rope(heads, base, scale, interleaved=interleaved) for heads in (q, k))
         masked = causal_mask(n, self.window if local else 0)
         group = self.n_head // self.n_kv_head
         out = np.empty_like(q)
@@ -103,11 +112,11 @@ class Reference:
         return default if field is None else field.contents()
 
 
-def rope(x: Array, base: float, *, interleaved: bool) -> Array:
-    """Rotate ``(position, head, dim)`` by position: pairs (2i, 2i+1), or (i, i + dim/2)."""
+def rope(x: Array, base: float, scale: float, *, interleaved: bool) -> Array:
+    """Rotate ``(position, head, dim)`` by position / scale: pairs (2i, 2i+1), or (i, i + dim/2)."""
     n, _, dim = x.shape
     frequency = base ** (-np.arange(0, dim, 2) / dim)
-    angle = np.arange(n)[:, None, None] * frequency
+    angle = np.arange(n)[:, None, None] / scale * frequency
     cos, sin = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
     first = slice(0, None, 2) if interleaved else slice(0, dim // 2)
     second = slice(1, None, 2) if interleaved else slice(dim // 2, None)

@@ -11,10 +11,9 @@ from maglio.bench.data import read_dialogues
 from maglio.bench.policies import Bench, Policy
 from maglio.bench.replay import Tally, replay
 from maglio.bench.runs_file import read_runs
-from maglio.bench.stream import TokenStream, encode_dialogue
+from maglio.bench.stream import ModelText, TokenStream, encode_dialogue
 from maglio.economics.cost import CostCurve
 from maglio.errors import DataFileError
-from maglio.text import Tokenizer
 
 ALL = "all"
 """The group of everything in a data set."""
@@ -68,13 +67,13 @@ class Result:
 
 
 def load_data_set(
-    path: Path, tokenizer: Callable[[], Tokenizer], *, limit: int | None = None
+    path: Path, text: Callable[[], ModelText], *, limit: int | None = None
 ) -> DataSet:
     """Read a recording (``.npz``) or a file of conversations.
 
     Args:
         path: see :func:`~maglio.bench.data.read_dialogues`.
-        tokenizer: returns the tokenizer for conversations; not called for recordings.
+        text: returns how a model writes conversations; not called for recordings.
         limit: at most this many runs or conversations.
 
     Raises:
@@ -83,9 +82,9 @@ def load_data_set(
     if path.suffix == ".npz":
         runs = read_runs(path, limit=limit)
         return DataSet(path.name, tuple(run.stream() for run in runs), has_rows=True)
-    encoder = tokenizer()
+    model_text = text()
     streams = tuple(
-        encode_dialogue(ALL, dialogue, encoder) for dialogue in read_dialogues(path, limit=limit)
+        encode_dialogue(ALL, dialogue, model_text) for dialogue in read_dialogues(path, limit=limit)
     )
     if not any(turn.is_target for stream in streams for turn in stream.turns):
         raise DataFileError(

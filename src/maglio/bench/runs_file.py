@@ -8,10 +8,7 @@ rows after each of their tokens the ids and logits of the best candidates, best 
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ import numpy.typing as npt
 
 from maglio.bench.stream import TOP, Ids, TokenStream, Turn
 from maglio.errors import DataFileError
+from maglio.files import replacing
 
 MAX_ARRAY_BYTES = 1 << 28
 """Largest array that is read from a recording."""
@@ -68,34 +66,30 @@ def write_runs(path: Path, runs: Iterable[Run]) -> None:
             logits = getattr(run, f"{side}_logits")
             if logits is not None:
                 arrays[f"{index:02d}.{side}_logits8"] = logits
-    temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
+        with replacing(path) as file:
             np.savez_compressed(file, **arrays)
-        os.replace(temporary, path)
-        temporary = None
     except OSError as error:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)
 
 
 def read_runs(path: Path, *, limit: int | None = None) -> list[Run]:
     """Read a recording, at most ``limit`` runs of it.
 
     Raises:
-        DataFileError: it cannot be read, is damaged, or is no recording.
+        DataFileError: it cannot be read, is damaged, or is not a recording.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _Arrays(path, archive)
             runs = [arrays.run(prefix) for prefix in arrays.prefixes()[:limit]]
+    except DataFileError:
+        raise
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
-        raise DataFileError(f"{path} is damaged or no recording: {error}") from error
+    except Exception as error:  # zipfile, its decompressors and NumPy raise a dozen kinds
+        reason = str(error) or type(error).__name__
+        raise DataFileError(f"{path} is damaged, or not a recording: {reason}") from error
     if not runs:
         raise DataFileError(f"{path} holds no recorded runs")
     return runs
@@ -117,7 +111,7 @@ class _Arrays:
         prompt, output = (self._ids(f"{prefix}.{side}") for side in ("prompt", "output"))
         category = self._array(f"{prefix}.category")
         if category.ndim != 0 or category.dtype.kind != "U":
-            raise self._error(f"{prefix}.category", "is no text")
+            raise self._error(f"{prefix}.category", "is not text")
         return Run(
             category=str(category),
             prompt=prompt,
@@ -142,7 +136,7 @@ class _Arrays:
 
     def _checked_ids(self, name: str, array: npt.NDArray[Any]) -> Ids:
         if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 1 << 24:
-            raise self._error(name, "holds something that is no token id")
+            raise self._error(name, "holds something that is not a token id")
         return np.ascontiguousarray(array, dtype=np.int32)
 
     def _logits(self, name: str, count: int) -> npt.NDArray[np.float32] | None:

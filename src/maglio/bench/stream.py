@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from maglio.bench.data import Dialogue, Message
-from maglio.text import Tokenizer
+from maglio.chat.prompt import PromptEncoder, Rendered
+from maglio.text import ChatTemplate, Tokenizer
+from maglio.text.template import FALLBACK_END
 
 TOP = 8
 """Candidates recorded per row."""
@@ -46,52 +48,82 @@ class TokenStream:
     turns: tuple[Turn, ...]
 
 
-def encode_dialogue(group: str, dialogue: Dialogue, tokenizer: Tokenizer) -> TokenStream:
-    """The turns of a conversation as tokens, each in the chat markup that the tokenizer has."""
-    markup = _Markup(tokenizer)
-    turns: list[Turn] = []
+def encode_dialogue(group: str, dialogue: Dialogue, text: ModelText) -> TokenStream:
+    """The turns of a conversation as tokens, in the model's own chat format.
+
+    A turn of the assistant ends with the token that ends it, which the model generates too.
+
+    Raises:
+        ChatTemplateError: the model's template does not take this conversation.
+    """
+    if text.is_plain:
+        return TokenStream(group, tuple(_paragraphs(dialogue, text.tokenizer)))
+    return TokenStream(group, tuple(_chat_turns(dialogue, text)))
+
+
+def encode_prompt(messages: Sequence[Message], text: ModelText) -> list[int]:
+    """The tokens of a prompt that a model is to answer.
+
+    Raises:
+        ChatTemplateError: the model's template does not take this conversation.
+    """
+    if text.is_plain:
+        joined = "\n\n".join(message.text for message in messages)
+        return text.tokenizer.encode(joined + "\n\n")
+    return list(text.encoder.prompt(_as_dicts(messages), Rendered()).ids)
+
+
+class ModelText:
+    """How a model reads and writes conversations.
+
+    Args:
+        tokenizer: the model's.
+        template: its chat template.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+        self.tokenizer = tokenizer
+        self.encoder = PromptEncoder(template, tokenizer)
+        # A base model knows no chat format: its text is paragraphs.
+        self.is_plain = template.is_fallback and FALLBACK_END not in tokenizer.control_tokens
+
+
+def _chat_turns(dialogue: Dialogue, text: ModelText) -> Iterator[Turn]:
+    messages = _as_dicts(dialogue.messages)
+    known = Rendered()
+    given = 0  # ids of the stream so far
+    for index, message in enumerate(dialogue.messages):
+        if message.role != "assistant":
+            continue
+        prompt = text.encoder.prompt(messages[:index], known)
+        # A template may write earlier turns anew: they are then read again, as a model would.
+        begin = given if prompt.ids[: len(known.ids)] == known.ids else 0
+        if len(prompt.ids) > begin:
+            yield _turn(prompt.ids[begin:], False)
+        body = text.tokenizer.encode(message.text, add_special=False)
+        known = text.encoder.answer(prompt, message.text, body)
+        after = text.encoder.prompt(messages[: index + 1], known, opens_answer=False).ids
+        end = [token for token in after[len(known.ids) :][:1] if token in text.tokenizer.eog_ids]
+        if len(body) + len(end) > 0:
+            yield _turn([*body, *end], True)
+        given = len(known.ids) + len(end)
+
+
+def _paragraphs(dialogue: Dialogue, tokenizer: Tokenizer) -> Iterator[Turn]:
+    gap = tokenizer.encode("\n\n", add_special=False)
     for message in dialogue.messages:
-        head, body, tail = markup.pieces(message)
-        if message.role == "assistant":
-            turns += [_turn(head, False), _turn(body, True), _turn(tail, False)]
-        else:
-            turns.append(_turn(head + body + tail, False))
-    return TokenStream(group, tuple(turn for turn in turns if len(turn.tokens)))
+        body = tokenizer.encode(message.text, add_special=False)
+        if message.role != "assistant":
+            yield _turn([*body, *gap], False)
+            continue
+        if body:
+            yield _turn(body, True)
+        yield _turn(gap, False)
 
 
-def encode_prompt(messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
-    """The tokens of a prompt that a model is to answer."""
-    markup = _Markup(tokenizer)
-    ids = [tokenizer.bos_id] if tokenizer.add_bos and tokenizer.bos_id is not None else []
-    for message in messages:
-        ids += [token for piece in markup.pieces(message) for token in piece]
-    return ids + markup.opening("assistant")
+def _as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.text} for message in messages]
 
 
-def _turn(tokens: list[int], is_target: bool) -> Turn:
+def _turn(tokens: Sequence[int], is_target: bool) -> Turn:
     return Turn(np.array(tokens, dtype=np.int32), is_target)
-
-
-class _Markup:
-    """ChatML where the tokenizer has its control tokens, bare paragraphs where it has not."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._chat = len(self._control("<|im_start|>")) == 1
-
-    def opening(self, role: str) -> list[int]:
-        return self._control(f"<|im_start|>{role}\n") if self._chat else []
-
-    def pieces(self, message: Message) -> tuple[list[int], list[int], list[int]]:
-        """What comes before the text of a turn, the text, and what comes after."""
-        body = self._tokenizer.encode(message.text, add_special=False)
-        if not self._chat:
-            return [], body, self._control("\n\n")
-        # The model generates the end of its turn; the newline after it is given again.
-        end, newline = self._control("<|im_end|>"), self._control("\n")
-        if message.role == "assistant":
-            return self.opening(message.role), body + end, newline
-        return self.opening(message.role), body, end + newline
-
-    def _control(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special=False, parse_special=True)

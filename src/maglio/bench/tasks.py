@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from maglio.bench.data.dialogue import Message
-from maglio.bench.stream import encode_prompt
+from maglio.bench.stream import ModelText, encode_prompt
 from maglio.decode import GenerationStats, SamplingParams
 from maglio.economics.probe import Spread
 from maglio.generation import TextToken
@@ -47,7 +47,7 @@ class Task:
     def encode(self, model: Model) -> list[int]:
         """The prompt as token ids."""
         if self.messages:
-            return encode_prompt(self.messages, model.tokenizer)
+            return encode_prompt(self.messages, ModelText(model.tokenizer, model.chat_template))
         return model.tokenizer.encode(self.text)
 
 

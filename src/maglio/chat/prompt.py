@@ -70,13 +70,25 @@ class PromptEncoder:
         self._tools = tools
         self._variables = variables
 
-    def prompt(self, messages: Sequence[Message], known: Rendered) -> Rendered:
-        """Render ``messages`` up to the beginning of an answer, using what holds of ``known``.
+    def prompt(
+        self, messages: Sequence[Message], known: Rendered, *, opens_answer: bool = True
+    ) -> Rendered:
+        """Render ``messages``, using what holds of ``known``.
+
+        Args:
+            messages: the conversation.
+            known: a beginning of it that was rendered before.
+            opens_answer: whether to go on up to the beginning of an answer.
 
         Raises:
             ChatTemplateError: the template does not take these messages.
         """
-        text = self._template.render(messages, tools=self._tools, variables=self._variables)
+        text = self._template.render(
+            messages,
+            tools=self._tools,
+            variables=self._variables,
+            add_generation_prompt=opens_answer,
+        )
         n_cuts = len(known.cuts)
         while n_cuts and not self._continues(known.cut(n_cuts).text, text):
             n_cuts -= 1

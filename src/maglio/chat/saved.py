@@ -16,7 +16,7 @@ from maglio.chat.turn import Turn
 from maglio.checks import MAX_SEED, check_int
 from maglio.decode import SamplingParams
 from maglio.errors import ConversationFileError, InvalidArgumentError
-from maglio.files import write_atomic
+from maglio.files import read_regular, write_atomic
 from maglio.tokens import checked_tokens
 
 FORMAT = "maglio-conversation"
@@ -85,16 +85,16 @@ def read(path: Path, n_vocab: int) -> SavedChat:
     """Read and check a saved conversation; ids are checked against a vocabulary of ``n_vocab``.
 
     Raises:
-        ConversationFileError: the file cannot be read, or is no sound conversation.
+        ConversationFileError: the file cannot be read, or is not a sound conversation.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConversationFileError(f"cannot load {path}: it has more than {MAX_BYTES} bytes")
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_regular(path, MAX_BYTES))
     except OSError as error:
         raise ConversationFileError(f"cannot load {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise ConversationFileError(f"cannot load {path}: it is no JSON ({error})") from error
+        raise ConversationFileError(
+            f"cannot load {path}: it is not valid JSON ({error})"
+        ) from error
     try:
         return _checked(document, n_vocab)
     except (_WrongError, InvalidArgumentError) as error:
@@ -109,7 +109,7 @@ class _WrongError(Exception):
 
 def _checked(document: object, n_vocab: int) -> SavedChat:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise _WrongError("it is no saved conversation")
+        raise _WrongError("it is not a saved conversation")
     if document.get("version") != VERSION:
         raise _WrongError(
             f"it has version {document.get('version')!r} and this program reads version {VERSION}"
@@ -120,7 +120,7 @@ def _checked(document: object, n_vocab: int) -> SavedChat:
     check_int("position", position, 0, MAX_SEED)
     system = document.get("system")
     if system is not None and not isinstance(system, str):
-        raise _WrongError("its system prompt is no text")
+        raise _WrongError("its system prompt is not text")
     return SavedChat(
         fingerprint=_get(document, "tokenizer", str),
         system=system,
@@ -134,7 +134,7 @@ def _checked(document: object, n_vocab: int) -> SavedChat:
 
 def _turn(value: object, n_vocab: int) -> Turn:
     if not isinstance(value, dict):
-        raise _WrongError("a turn is no object")
+        raise _WrongError("a turn is not an object")
     reason = value.get("finish_reason")
     if reason not in _TURN_ENDS:
         raise _WrongError(f"a turn has the finish_reason {reason!r}")
@@ -148,7 +148,7 @@ def _sampling(values: dict[str, Any]) -> SamplingParams:
         raise _WrongError(f"its sampling has the unknown fields {sorted(unknown)}")
     bias = values.get("logit_bias", [])
     if not isinstance(bias, list) or not all(isinstance(pair, list) for pair in bias):
-        raise _WrongError("its logit_bias is no list of pairs")
+        raise _WrongError("its logit_bias is not a list of pairs")
     return SamplingParams(**{**values, "logit_bias": tuple(map(tuple, bias))})
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
 
 import maglio
 from maglio.cli import bench, chat, generate, index, probe, tokenize
+from maglio.cli.command import LlamaCommand
+from maglio.cli.interrupts import end_at_next_interrupt, interrupt_once
+from maglio.cli.streams import finish_output, note, prepare
 
 app = typer.Typer(
     name="maglio",
@@ -18,11 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("generate")(generate.generate)
-app.command("chat")(chat.chat)
-app.command("probe")(probe.probe)
-app.command("spec-bench", hidden=True)(probe.probe)
-app.command("tokenize")(tokenize.tokenize)
+app.command("generate", cls=LlamaCommand)(generate.generate)
+app.command("chat", cls=LlamaCommand)(chat.chat)
+app.command("probe", cls=LlamaCommand)(probe.probe)
+app.command("spec-bench", hidden=True, cls=LlamaCommand)(probe.probe)
+app.command("tokenize", cls=LlamaCommand)(tokenize.tokenize)
 app.add_typer(index.app, name="index")
 app.add_typer(bench.app, name="bench")
 
@@ -48,14 +50,17 @@ def _root(
 
 def main() -> None:
     """Run the command line; every expected failure is one line on stderr."""
+    status = 0
+    interrupt_once()
     try:
-        app([_FLAGS.get(argument, argument) for argument in sys.argv[1:2]] + sys.argv[2:])
+        prepare()
+        with finish_output():
+            app([_FLAGS.get(argument, argument) for argument in sys.argv[1:2]] + sys.argv[2:])
     except maglio.MaglioError as error:
-        print(f"maglio: {error}", file=sys.stderr)
-        sys.exit(1)
+        note(f"maglio: {error}")
+        status = 1
     except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has left. Keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        status = 130
+    finally:
+        end_at_next_interrupt()
+    sys.exit(status)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import typer
 
 from maglio.cli import bench_record, bench_replay, bench_tasks
+from maglio.cli.command import LlamaCommand
 
 app = typer.Typer(
     name="bench", help="Measure speed, record runs, judge policies.", no_args_is_help=True
 )
-app.command("record")(bench_record.record)
-app.command("replay")(bench_replay.replay)
-app.command("tasks")(bench_tasks.tasks)
+app.command("record", cls=LlamaCommand)(bench_record.record)
+app.command("replay", cls=LlamaCommand)(bench_replay.replay)
+app.command("tasks", cls=LlamaCommand)(bench_tasks.tasks)

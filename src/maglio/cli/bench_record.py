@@ -11,21 +11,23 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-import maglio
 from maglio.bench.data import Dialogue, read_dialogues
 from maglio.bench.record import record_run
 from maglio.bench.runs_file import Run, write_runs
-from maglio.bench.stream import encode_prompt
-from maglio.cli.options import ContextOption, ModelOption, ThreadsOption
+from maglio.bench.stream import ModelText, encode_prompt
+from maglio.cli.model_options import ModelOptions
+from maglio.cli.option_groups import with_option_groups
 from maglio.model import Model
 
 
+@with_option_groups
 def record(
+    *,
     data: Annotated[
         list[Path], typer.Argument(help="Files of prompts, or of conversations to begin anew.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The recording, an .npz file.")],
-    model: ModelOption = None,
+    model: ModelOptions,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", help="Most tokens to generate per prompt.", min=1)
     ] = 200,
@@ -33,12 +35,10 @@ def record(
         int | None,
         typer.Option("--limit", help="At most so many prompts per category.", min=1),
     ] = None,
-    n_ctx: ContextOption = 4096,
-    threads: ThreadsOption = None,
 ) -> None:
     """Answer prompts greedily and record the best candidates of every row, prompts included."""
     dialogues = [dialogue for path in data for dialogue in _some(path, limit)]
-    loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
+    loaded = model.load()
     console = Console(stderr=True)
     runs = list(_runs(loaded, dialogues, max_tokens, console))
     write_runs(output, runs)
@@ -58,9 +58,9 @@ def _some(path: Path, limit: int | None) -> Iterator[Dialogue]:
 def _runs(
     model: Model, dialogues: list[Dialogue], max_tokens: int, console: Console
 ) -> Iterator[Run]:
-    tokenizer = model.tokenizer
+    text = ModelText(model.tokenizer, model.chat_template)
     for dialogue in track(dialogues, "recording", console=console):
-        prompt = encode_prompt(dialogue.prompt, tokenizer)
+        prompt = encode_prompt(dialogue.prompt, text)
         if len(prompt) >= model.engine.n_ctx:
             console.print(f"skipped a {dialogue.category} prompt of {len(prompt)} tokens")
             continue
@@ -69,5 +69,5 @@ def _runs(
             prompt,
             category=dialogue.category,
             max_tokens=max_tokens,
-            stop_tokens=tokenizer.eog_ids,
+            stop_tokens=model.tokenizer.eog_ids,
         )

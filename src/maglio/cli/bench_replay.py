@@ -19,11 +19,12 @@ from maglio.bench.curves import find_curves
 from maglio.bench.judge import DataSet, Result, judge, load_data_set, vocabulary_of
 from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.bench.policies import POLICIES, find_policies
+from maglio.bench.stream import ModelText
 from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
 from maglio.gguf import ModelFile
-from maglio.native_model import read_tokenizer
-from maglio.text import Tokenizer
+from maglio.native_model import read_chat_template, read_tokenizer
+from maglio.text import ChatTemplate
 
 ARCTIC = "suffix-decoding is ArcticInference's own code"
 ARCTIC_RULE = "suffix-decoding follows its published rule: arctic-inference is not installed"
@@ -65,11 +66,12 @@ def replay(
     curves = find_curves(_names(cost))
 
     @cache
-    def load_tokenizer() -> Tokenizer:
-        path = default_model_path() if tokenizer is None else tokenizer
-        return read_tokenizer(ModelFile(path))
+    def load_text() -> ModelText:
+        file = ModelFile(default_model_path() if tokenizer is None else tokenizer)
+        read = read_tokenizer(file)
+        return ModelText(read, ChatTemplate(read_chat_template(file), read))
 
-    sets = [load_data_set(path, load_tokenizer, limit=limit) for path in data]
+    sets = [load_data_set(path, load_text, limit=limit) for path in data]
     arctic = find_suffix_tree() is not None
     # A pipe has no width to cut figures to.
     console = Console(width=None if sys.stdout.isatty() else 160)

@@ -23,12 +23,16 @@ from maglio.bench.tasks import (
     run_task,
     summarise,
 )
-from maglio.cli.options import ContextOption, ModelOption, PolicyName, ThreadsOption
+from maglio.cli.drafting_options import PolicyName
+from maglio.cli.model_options import ModelOptions
+from maglio.cli.option_groups import with_option_groups
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.model import Model
 
 
+@with_option_groups
 def tasks(
+    *,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -41,7 +45,7 @@ def tasks(
     limit: Annotated[
         int, typer.Option("--limit", help="Prompts of a file per category.", min=1)
     ] = 4,
-    model: ModelOption = None,
+    model: ModelOptions,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", help="Most tokens per run.", min=2)
     ] = 128,
@@ -57,8 +61,6 @@ def tasks(
     gate: Annotated[
         bool, typer.Option("--gate/--no-gate", help="Switch drafting off where it loses.")
     ] = True,
-    n_ctx: ContextOption = 4096,
-    threads: ThreadsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     html: Annotated[
         Path | None,
@@ -69,7 +71,7 @@ def tasks(
     chosen = list(BUILT_IN) if not data else [task for path in data for task in _some(path, limit)]
     if sampled:
         chosen += [task.sampled() for task in chosen]
-    loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
+    loaded = model.load()
     notes = Console(stderr=True, highlight=False)
     speculation = maglio.Speculation(source=policy, gate=gate, history=False)
     results: list[TaskResult] = []

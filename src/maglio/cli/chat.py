@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-import maglio
+from maglio.chat import Conversation
+from maglio.cli.answer_writer import View
+from maglio.cli.chat_commands import load_with_notes
+from maglio.cli.drafting_options import DraftingOptions, HistoryOptions
 from maglio.cli.line_reader import LineReader, PipeReader, TerminalReader
+from maglio.cli.model_options import ModelOptions
+from maglio.cli.option_groups import given, with_option_groups
 from maglio.cli.options import (
-    DRAFTING,
     OUTPUT,
     ColorOption,
-    ContextOption,
-    MinPOption,
-    ModelOption,
-    RepeatPenaltyOption,
-    SeedOption,
-    TemperatureOption,
+    MaxTokensOption,
     TemplateVariablesOption,
-    ThreadsOption,
-    TopKOption,
-    TopPOption,
     template_variables,
+    token_limit,
 )
 from maglio.cli.repl import Repl
+from maglio.cli.sampling_options import SamplingOptions
+from maglio.cli.streams import note
 from maglio.cli.terminal import PrefillProgress, wants_color
+from maglio.cli.text_options import TextOptions, read_bytes, standard_input, without_bom
+from maglio.errors import InvalidArgumentError
 
 
-def chat(
-    model: ModelOption = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemOptions:
+    """What the model is told first."""
+
     system: Annotated[
         str | None,
         typer.Option(
             "--system", "-sys", "--system-prompt", help="System prompt.", show_default=False
         ),
-    ] = None,
-    max_tokens: Annotated[
-        int,
-        typer.Option("--max-tokens", "-n", "--predict", help="Most tokens of an answer.", min=1),
-    ] = 512,
-    stop: Annotated[
-        list[str] | None,
+    ] = None
+    system_file: Annotated[
+        Path | None,
         typer.Option(
-            "--stop", help="End an answer before this text. Repeatable.", show_default=False
+            "--system-prompt-file",
+            "-sysf",
+            help="Read the system prompt from a file.",
+            show_default=False,
         ),
-    ] = None,
-    n_ctx: ContextOption = 4096,
-    threads: ThreadsOption = None,
+    ] = None
+
+    def prompt(self, texts: TextOptions) -> str | None:
+        """The system prompt, if any; escape sequences are read as ``texts`` says.
+
+        Raises:
+            InvalidArgumentError: it is given twice, or cannot be read.
+        """
+        if self.system_file is None:
+            return None if self.system is None else texts.unescaped(self.system)
+        if self.system is not None:
+            raise InvalidArgumentError("give either --system or --system-prompt-file")
+        data = without_bom(read_bytes(self.system_file)).removesuffix(b"\n")
+        return data.decode("utf-8", "surrogateescape")
+
+
+@with_option_groups
+def chat(
+    *,
+    context: typer.Context,
+    loading: ModelOptions,
+    telling: SystemOptions,
+    texts: TextOptions,
+    single_turn: Annotated[
+        bool, typer.Option("--single-turn", "-st", help="Leave after one answer.")
+    ] = False,
+    max_tokens: MaxTokensOption = 512,
     on_full: Annotated[
         Literal["stop", "drop"],
         typer.Option("--on-full", help="When the context is full: stop, or drop oldest turns."),
@@ -59,51 +88,14 @@ def chat(
         Path | None,
         typer.Option(
             "--conversation",
-            help="Go on with this saved conversation, if it exists, and save after each turn.",
+            help="Go on with this saved conversation, if it exists, and save after each change. "
+            "What is asked for on the command line wins over what was saved.",
             show_default=False,
         ),
     ] = None,
-    temperature: TemperatureOption = 0.0,
-    top_k: TopKOption = 0,
-    top_p: TopPOption = 1.0,
-    min_p: MinPOption = 0.0,
-    repeat_penalty: RepeatPenaltyOption = 1.0,
-    seed: SeedOption = 0,
-    spec: Annotated[
-        bool,
-        typer.Option(
-            "--spec/--no-spec",
-            help="Draft and verify. What is said is the same either way.",
-            rich_help_panel=DRAFTING,
-        ),
-    ] = True,
-    reference: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--reference",
-            "--spec-ref",
-            help="Draft from this too: a text file, a folder of them, or an index file "
-            "(*.maglio). Repeatable.",
-            rich_help_panel=DRAFTING,
-            show_default=False,
-        ),
-    ] = None,
-    save_history: Annotated[
-        bool,
-        typer.Option(
-            "--save-history",
-            help="Keep the token ids of conversations on this machine and draft from earlier ones.",
-            rich_help_panel=DRAFTING,
-        ),
-    ] = False,
-    clear_history: Annotated[
-        bool,
-        typer.Option(
-            "--clear-history",
-            help="Delete what --save-history has kept for this model, and leave.",
-            rich_help_panel=DRAFTING,
-        ),
-    ] = False,
+    sampling: SamplingOptions,
+    drafting: DraftingOptions,
+    past: HistoryOptions,
     color: ColorOption = "auto",
     hide_thinking: Annotated[
         bool,
@@ -118,53 +110,78 @@ def chat(
         typer.Option("--json", help="One JSON object per answer.", rich_help_panel=OUTPUT),
     ] = False,
     repl: Annotated[bool, typer.Option("--repl", hidden=True)] = False,  # the name others use
+    cnv: Annotated[bool, typer.Option("-cnv", hidden=True)] = False,  # what this command does
 ) -> None:
     """Talk with a model. /help lists the commands; a pipe gives one message per line."""
-    loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
-    if clear_history:
+    loaded = loading.load()
+    if past.clear_history:
         loaded.history_file.clear()
         return
+    first = texts.first_text()
+    params = sampling.params(loaded.tokenizer)
+    system = telling.prompt(texts)
     talk = loaded.chat(
         system,
-        sampling=maglio.SamplingParams(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
-            seed=seed,
-        ),
-        speculation=_speculation(loaded, spec=spec, save_history=save_history),
-        references=reference or (),
-        max_tokens=max_tokens,
+        sampling=params,
+        speculation=drafting.speculation(past.of(loaded)),
+        max_tokens=token_limit(max_tokens),
         on_full=on_full,
-        stop=stop or (),
+        stop=texts.stops,
         on_prefill=PrefillProgress(),
         template_variables=template_variables(variables),
     )
-    if conversation is not None and conversation.exists():
-        talk.load(conversation)
-    interactive = sys.stdin.isatty()
-    reader: LineReader = TerminalReader() if interactive else PipeReader()
-    if interactive:
-        print("/help lists the commands, Ctrl-D leaves", file=sys.stderr)
-    status = Repl(
-        talk,
-        reader,
-        sys.stdout,
+    if conversation is not None and _exists(conversation):
+        load_with_notes(talk, conversation)
+        talk.sampling = sampling.over(talk.sampling, params, given(context))
+        if system is not None:
+            talk.system = system
+    _refer(talk, drafting.reference or ())
+    if stats:
+        note(f"seed {talk.sampling.seed}")
+    view = View(
         color=wants_color(color, sys.stdout),
-        show_thinking=not hide_thinking,
+        thinking=not hide_thinking,
         stats=stats,
         as_json=as_json,
-        autosave=conversation,
-    ).run()
-    if status:
+    )
+    reader = _reader(first, single_turn=single_turn)
+    loop = Repl(talk, reader, sys.stdout, view, autosave=conversation, single_turn=single_turn)
+    if status := loop.run(first):
         raise typer.Exit(status)
 
 
-def _speculation(
-    model: maglio.Model, *, spec: bool, save_history: bool
-) -> bool | maglio.Speculation:
-    if not spec or not save_history:
-        return spec
-    return maglio.Speculation(history=maglio.History(store=model.history_file))
+def _reader(first: str | None, *, single_turn: bool) -> LineReader:
+    source = standard_input()
+    if not sys.stdin.isatty():
+        return PipeReader(source)
+    if not (single_turn and first is not None):
+        note("/help lists the commands, Ctrl-D leaves")
+    return TerminalReader()
+
+
+def _exists(conversation: Path) -> bool:
+    """Whether there is something to go on with; what is wrong with it, reading it will tell.
+
+    Raises:
+        InvalidArgumentError: there is none, and none could be made.
+    """
+    try:
+        os.stat(conversation)
+    except FileNotFoundError:
+        folder = Path(os.path.realpath(conversation)).parent
+        if not folder.is_dir():
+            raise InvalidArgumentError(
+                f"--conversation {conversation}: there is no folder {folder}"
+            ) from None
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
+def _refer(talk: Conversation, references: Sequence[Path]) -> None:
+    """Draft from these too, if the conversation does not already."""
+    known = {known.absolute() for known in talk.references if isinstance(known, Path)}
+    for reference in references:
+        if reference.absolute() not in known:
+            talk.add_reference(reference)

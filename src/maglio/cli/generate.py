@@ -5,28 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import maglio
-from maglio.cli.options import (
-    DRAFTING,
-    OUTPUT,
-    SAMPLING,
-    ColorOption,
-    ContextOption,
-    MinPOption,
-    ModelOption,
-    PolicyName,
-    RepeatPenaltyOption,
-    SeedOption,
-    TemperatureOption,
-    ThreadsOption,
-    TopKOption,
-    TopPOption,
-)
+from maglio.cli.drafting_options import DraftingOptions
+from maglio.cli.model_options import ModelOptions
+from maglio.cli.option_groups import with_option_groups
+from maglio.cli.options import OUTPUT, ColorOption, MaxTokensOption, token_limit
+from maglio.cli.sampling_options import SamplingOptions
+from maglio.cli.streams import emit, note
 from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
@@ -34,80 +23,35 @@ from maglio.cli.terminal import (
     summary,
     wants_color,
 )
+from maglio.cli.text_options import TextOptions
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
+from maglio.model import Prompt
 from maglio.references import read_reference
 
 
+@with_option_groups
 def generate(
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            "--prompt", "-p", help="Text to continue; '-' reads stdin.", show_default=False
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", help="Read the prompt from a file.", show_default=False),
-    ] = None,
-    model: ModelOption = None,
-    max_tokens: Annotated[
-        int,
-        typer.Option("--max-tokens", "-n", "--gen", "--predict", help="Most tokens to generate."),
-    ] = 128,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option("--stop", help="End before this text. Repeatable.", show_default=False),
-    ] = None,
-    n_ctx: ContextOption = 4096,
-    threads: ThreadsOption = None,
-    temperature: TemperatureOption = 0.0,
-    top_k: TopKOption = 0,
-    top_p: TopPOption = 1.0,
-    min_p: MinPOption = 0.0,
-    repeat_penalty: RepeatPenaltyOption = 1.0,
-    frequency_penalty: Annotated[
-        float, typer.Option("--frequency-penalty", help="0 is off.", rich_help_panel=SAMPLING)
-    ] = 0.0,
-    presence_penalty: Annotated[
-        float, typer.Option("--presence-penalty", help="0 is off.", rich_help_panel=SAMPLING)
-    ] = 0.0,
-    penalty_last_n: Annotated[
-        int,
-        typer.Option(
-            "--repeat-last-n",
-            help="Tokens that penalties look back on; -1 is all of them.",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = -1,
-    seed: SeedOption = 0,
-    spec: Annotated[
+    *,
+    texts: TextOptions,
+    special: Annotated[
         bool,
         typer.Option(
-            "--spec/--no-spec",
-            help="Draft and verify. The text is the same either way.",
-            rich_help_panel=DRAFTING,
+            "--special", "-sp", help="Read control tokens, such as <|im_end|>, in the prompt."
         ),
-    ] = True,
-    max_draft: Annotated[
-        int,
-        typer.Option("--max-draft", help="Most draft tokens per step.", rich_help_panel=DRAFTING),
-    ] = 16,
-    policy: Annotated[
-        PolicyName,
-        typer.Option("--policy", help="How drafts are cut.", rich_help_panel=DRAFTING),
-    ] = "calibrated",
-    reference: Annotated[
-        list[Path] | None,
+    ] = False,
+    loading: ModelOptions,
+    max_tokens: MaxTokensOption = 128,
+    sampling: SamplingOptions,
+    drafting: DraftingOptions,
+    display_prompt: Annotated[
+        bool,
         typer.Option(
-            "--reference",
-            "--spec-ref",
-            help="Draft from this too: a text file, a folder of them, or an index file "
-            "(*.maglio). Repeatable.",
-            rich_help_panel=DRAFTING,
-            show_default=False,
+            "--display-prompt/--no-display-prompt",
+            help="Write the prompt before its continuation.",
+            rich_help_panel=OUTPUT,
         ),
-    ] = None,
+    ] = False,
     color: ColorOption = "auto",
     stats: Annotated[
         bool, typer.Option("--stats", help="Details on stderr.", rich_help_panel=OUTPUT)
@@ -116,52 +60,41 @@ def generate(
         bool,
         typer.Option("--json", help="One JSON document on stdout.", rich_help_panel=OUTPUT),
     ] = False,
+    no_conversation: Annotated[
+        bool, typer.Option("--no-conversation", "-no-cnv", hidden=True)
+    ] = False,  # llama.cpp's way to ask for what this command does
 ) -> None:
     """Continue a text with a model."""
-    text = _read_prompt(prompt, file)
-    loaded = maglio.load(model, n_ctx=n_ctx, threads=threads)
+    text = texts.first_text()
+    if text is None:
+        raise InvalidArgumentError("give the prompt with either --prompt or --file")
+    loaded = loading.load()
+    params = sampling.params(loaded.tokenizer)
     stream = loaded.stream(
-        text,
-        max_tokens=max_tokens,
-        sampling=maglio.SamplingParams(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
-            frequency_penalty=frequency_penalty,
-            presence_penalty=presence_penalty,
-            penalty_last_n=penalty_last_n,
-            seed=seed,
-        ),
-        speculation=maglio.Speculation(max_draft=max_draft, source=policy) if spec else False,
-        references=[read_reference(path, loaded.tokenizer) for path in reference or ()],
-        stop=stop or (),
+        _prompt(loaded, text, special=special),
+        max_tokens=token_limit(max_tokens),
+        sampling=params,
+        speculation=drafting.speculation(),
+        references=[read_reference(path, loaded.tokenizer) for path in drafting.reference or ()],
+        stop=texts.stops,
         on_prefill=PrefillProgress(),
     )
     writer = None if as_json else TokenWriter(sys.stdout, color=wants_color(color, sys.stdout))
+    if writer is not None and display_prompt:
+        writer.write(text, "model")
     interrupted = _write(stream, writer)
     if as_json:
-        print(json.dumps(_document(stream)))
-    print(summary(stream.stats), file=sys.stderr)
+        emit(sys.stdout, json.dumps(_document(stream, params.seed)) + "\n")
+    note(summary(stream.stats))
     if stats:
-        print(details(stream.stats), file=sys.stderr)
+        note(details(stream.stats))
+        note(f"seed {params.seed}")
     if interrupted:
         raise typer.Exit(130)
 
 
-def _read_prompt(prompt: str | None, file: Path | None) -> str:
-    if (prompt is None) == (file is None):
-        raise InvalidArgumentError("give the prompt with either --prompt or --file")
-    if file is not None and str(file) != "-":
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
-        return data.decode("utf-8", "surrogateescape")
-    if file is not None or prompt == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-    return prompt or ""
+def _prompt(model: maglio.Model, text: str, *, special: bool) -> Prompt:
+    return model.tokenizer.encode(text, parse_special=True) if special and text else text
 
 
 def _write(stream: Stream, writer: TokenWriter | None) -> bool:
@@ -182,12 +115,13 @@ def _write(stream: Stream, writer: TokenWriter | None) -> bool:
     return interrupted
 
 
-def _document(stream: Stream) -> dict[str, object]:
+def _document(stream: Stream, seed: int) -> dict[str, object]:
     counts = stream.stats
     return {
         "text": stream.text,
         "tokens": list(stream.tokens),
         "finish_reason": stream.finish_reason,
+        "seed": seed,
         "stats": {
             **{
                 field.name: getattr(counts, field.name)

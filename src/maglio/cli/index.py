@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from maglio.cli.command import LlamaCommand
 from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
 from maglio.errors import InvalidArgumentError
@@ -23,7 +24,7 @@ def _group() -> None:
     """Keep ``build`` a subcommand although it is the only one."""
 
 
-@app.command()
+@app.command(cls=LlamaCommand)
 def build(
     paths: Annotated[
         list[Path], typer.Argument(help="Text files, or folders of them.", show_default=False)

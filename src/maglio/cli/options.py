@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from maglio.checks import MAX_TOKEN_ID
 from maglio.cli.terminal import Color
 from maglio.errors import InvalidArgumentError
-
-PolicyName = Literal["calibrated", "record", "recycling"]
 
 # Headings of the help page.
 SAMPLING = "Sampling"
@@ -27,14 +26,25 @@ ModelOption = Annotated[
         show_default=False,
     ),
 ]
-ContextOption = Annotated[
-    int,
-    typer.Option("--ctx-size", "-c", "--n-ctx", help="Context length in tokens.", min=1),
-]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
-        "--threads", "-t", help="Threads. Default: physical cores.", min=1, show_default=False
+        "--threads",
+        "-t",
+        help="Threads. Default, and what -1 stands for: physical cores.",
+        min=-1,
+        show_default=False,
+    ),
+]
+MaxTokensOption = Annotated[
+    int,
+    typer.Option(
+        "--max-tokens",
+        "-n",
+        "--n-predict",
+        "--predict",
+        "--gen",
+        help="Most tokens to generate; -1: until the context ends.",
     ),
 ]
 TemplateVariablesOption = Annotated[
@@ -45,35 +55,32 @@ TemplateVariablesOption = Annotated[
         show_default=False,
     ),
 ]
-TemperatureOption = Annotated[
-    float,
-    typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=SAMPLING),
-]
-TopKOption = Annotated[int, typer.Option("--top-k", help="0 is off.", rich_help_panel=SAMPLING)]
-TopPOption = Annotated[float, typer.Option("--top-p", help="1 is off.", rich_help_panel=SAMPLING)]
-MinPOption = Annotated[float, typer.Option("--min-p", help="0 is off.", rich_help_panel=SAMPLING)]
-RepeatPenaltyOption = Annotated[
-    float, typer.Option("--repeat-penalty", help="1 is off.", rich_help_panel=SAMPLING)
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", help="Random seed.", rich_help_panel=SAMPLING)
-]
 ColorOption = Annotated[
     Color,
-    typer.Option("--color", help="Colour tokens by source.", rich_help_panel=OUTPUT),
+    typer.Option("--color", "-co", help="Colour tokens by source.", rich_help_panel=OUTPUT),
 ]
+
+
+def token_limit(count: int) -> int:
+    """The ``max_tokens`` that ``-n`` stands for; -1 and -2 are "until the context ends"."""
+    return MAX_TOKEN_ID if count in (-1, -2) else count
+
+
+def thread_count(threads: int | None) -> int | None:
+    """The ``threads`` that ``-t`` stands for; -1 is the default."""
+    return None if threads == -1 else threads
 
 
 def template_variables(option: str | None) -> dict[str, Any]:
     """What ``--chat-template-kwargs`` holds.
 
     Raises:
-        InvalidArgumentError: it is no JSON object.
+        InvalidArgumentError: it is not a JSON object.
     """
     try:
         variables = json.loads(option or "{}")
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"--chat-template-kwargs is no JSON: {error}") from error
+        raise InvalidArgumentError(f"--chat-template-kwargs is not valid JSON: {error}") from error
     if not isinstance(variables, dict):
         raise InvalidArgumentError(
             f"--chat-template-kwargs is {option}; it must be a JSON object such as "

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Literal, TextIO
 
+from maglio.cli.streams import emit, note
 from maglio.decode import GenerationStats
 
 Color = Literal["auto", "on", "off"]
@@ -42,8 +43,7 @@ class TokenWriter:
         style = _STYLES.get(source.split(":")[0], "") if self._color else ""
         if source == "thinking" and (self._color or self._tame):
             style = _DIM
-        self._stream.write(f"{style}{text}{_RESET}" if style else text)
-        self._stream.flush()
+        emit(self._stream, f"{style}{text}{_RESET}" if style else text)
 
 
 class PrefillProgress:
@@ -51,17 +51,13 @@ class PrefillProgress:
 
     _LONG = 512
 
-    def __init__(self) -> None:
-        self._shown = False
-
     def __call__(self, done: int, total: int) -> None:
         """Note that ``done`` of ``total`` prompt tokens are read."""
         if total < self._LONG or not sys.stderr.isatty():
             return
-        print(f"\rreading the prompt: {done} of {total} tokens", end="", file=sys.stderr)
-        self._shown = True
+        note(f"\rreading the prompt: {done} of {total} tokens", end="")
         if done == total:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            note("\r\x1b[K", end="")
 
 
 def summary(stats: GenerationStats) -> str:

@@ -13,8 +13,8 @@ import typer
 
 from maglio.cli.llama_vocabulary import llama_ids
 from maglio.cli.options import ModelOption, TemplateVariablesOption, template_variables
+from maglio.cli.text_options import read_bytes, without_bom
 from maglio.default_model import default_model_path
-from maglio.errors import InvalidArgumentError
 from maglio.gguf import ModelFile
 from maglio.native_model import read_chat_template, read_tokenizer
 from maglio.text import ChatTemplate, Tokenizer
@@ -54,7 +54,7 @@ def tokenize(
     path = default_model_path() if model is None else model
     model_file = ModelFile(path)
     tokenizer = read_tokenizer(model_file)
-    data = _read(file)
+    data = without_bom(read_bytes(file))
     if chat:
         template = ChatTemplate(read_chat_template(model_file), tokenizer)
         rendered = template.render(_messages(data), variables=template_variables(variables))
@@ -71,13 +71,6 @@ def tokenize(
     if against is not None:
         theirs = llama_ids(path, data, add_special=special, parse_special=parse_special)
         _compare(tokenizer, ids, theirs)
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
 
 
 def _messages(data: bytes) -> Sequence[Message]:

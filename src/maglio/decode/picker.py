@@ -33,8 +33,6 @@ class Picker:
 
     def __init__(self, params: SamplingParams, n_vocab: int) -> None:
         check_int("n_vocab", n_vocab, 1, 2**20 - 1)
-        if not isinstance(params, SamplingParams):
-            raise InvalidArgumentError(f"sampling is {params!r:.80}, must be SamplingParams")
         self._params = params
         self._n_vocab = n_vocab
         try:

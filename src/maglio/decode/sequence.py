@@ -11,10 +11,9 @@ what they would see in plain decoding and every committed token takes one random
 engine that keeps the row law the stream is the plain one, token for token; with other engines it
 is one that plain decoding would produce with the same probability.
 
-One truth. The token list is the only state that counts. The cache, the picker's history, the
-transcript and the draft source are followers: each knows how much of the list it holds, and is
-made level before use. Tokens that were not delivered (:meth:`Sequence.take`) count as never
-picked. So an exception or an interrupt at any point loses time and nothing else.
+One truth. The token list (:mod:`maglio.decode.turn`) is the only state that counts. The cache, the
+picker's history, the transcript and the draft source follow it: each is made level with it before
+use. So an exception or an interrupt at any point loses time and nothing else.
 """
 
 from __future__ import annotations
@@ -31,12 +30,7 @@ from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
-from maglio.errors import (
-    ContextFullError,
-    InvalidArgumentError,
-    InvalidLogitsError,
-    MaglioError,
-)
+from maglio.errors import ContextFullError, InvalidArgumentError, InvalidLogitsError, MaglioError
 from maglio.tokens import checked_tokens
 
 
@@ -82,13 +76,12 @@ class Sequence:
         self._n_ctx = n_ctx
         self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
+        self._is_level = False  # whether all followers hold the list, if all of it was taken
         self._planned: Plan | None = None
         self._sent: Sent | None = None
         self._last: tuple[int, Step] | None = None  # the step under delivery and where it begins
         self._gate_before = GateEvents()
         self.recorder = StatsRecorder()
-
-    # --- what there is ---------------------------------------------------------------------------
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -135,8 +128,6 @@ class Sequence:
         recorder.gate = self.drafter.gate_events.since(self._gate_before)
         return recorder.snapshot(self.drafter.parts(), self.drafter.error)
 
-    # --- where a generation begins ---------------------------------------------------------------
-
     def begin(
         self,
         prompt: Iterable[int] = (),
@@ -173,6 +164,7 @@ class Sequence:
                 f"more than the context of {self._n_ctx}; shorten it, or load the model with a "
                 "larger n_ctx"
             )
+        self._is_level = False
         self._turn = Turn(
             [*turn.tokens[: turn.taken], *ids],
             total,
@@ -204,6 +196,7 @@ class Sequence:
         self._record_last()
         if length < turn.taken:
             cut = min(turn.cut, length)
+            self._is_level = False
             self._turn = Turn(turn.tokens[:length], length, length, length, self.position, cut)
             self._planned = self._sent = None
         self._level()
@@ -211,6 +204,7 @@ class Sequence:
     def evict(self) -> None:
         """Give the memory of the cache back; the next plan computes everything again."""
         self._planned = self._sent = None
+        self._is_level = False
         self._known = 0
         self.cache.truncate(0)
 
@@ -247,6 +241,7 @@ class Sequence:
         if draft is not None:
             tokens += draft.tokens
             n_logits = len(tokens)
+        self._is_level = False  # the cache will hold more, whatever becomes of the rows
         self._sent = Sent(base, tokens, draft, n_logits)
         return Segment(self.cache, tokens, n_logits)
 
@@ -295,6 +290,7 @@ class Sequence:
             if turn.end is None and not is_prefill:  # an end cuts a draft short
                 self.drafter.judge(rows=len(fed), committed=len(step.tokens), beside=beside)
         self._drop_rejected()
+        self._is_level = True
         return step
 
     def take(self) -> Iterator[Token]:
@@ -380,6 +376,9 @@ class Sequence:
         self._planned = self._sent = None
         turn = self._turn
         tokens = turn.tokens
+        if self._is_level and turn.taken == len(tokens):
+            return
+        self._is_level = False
         if turn.drop_untaken():
             self._record_last()
         cut = min(turn.cut, len(tokens))
@@ -397,3 +396,4 @@ class Sequence:
             if self.drafter.length < len(tokens):
                 self.drafter.hear(Step(tokens[self.drafter.length :]))
         turn.cut = NOWHERE
+        self._is_level = True

@@ -11,7 +11,8 @@ from maglio.economics.cost import CostModel
 ALPHA = 0.2
 SCALE_RANGE = (0.25, 4.0)
 PLAIN_EVERY = 32
-"""After so many verify steps without a plain one, the plain step's time is too old."""
+"""After so many verify steps without a plain one, the plain step's time is too old; and after so
+many plain steps without a verify step, what was learnt of those is."""
 
 
 class LiveCost:
@@ -27,6 +28,9 @@ class LiveCost:
     second sample. Plain steps become slower as the context grows, so their time is taken from the
     last three of them, and :attr:`wants_plain` asks for one when they are too rare.
 
+    A multiplier that is too high would keep itself: nothing is drafted, so nothing is timed. So it
+    moves back towards 1 by a fifth whenever 32 plain steps have come without a verify step.
+
     Without timings (:meth:`learn` is never called) the table alone applies.
 
     Args:
@@ -39,6 +43,7 @@ class LiveCost:
         self._plain: deque[float] = deque(maxlen=3)
         self._samples: deque[float] = deque((1.0, 1.0), maxlen=3)  # as if the table had held twice
         self._since_plain = 0
+        self._since_verify = 0
 
     @property
     def multiplier(self) -> float:
@@ -68,8 +73,12 @@ class LiveCost:
         if rows == 1:
             self._plain.append(seconds)
             self._since_plain = 0
+            self._since_verify += 1
+            if self._since_verify % PLAIN_EVERY == 0:
+                self._multiplier += ALPHA * (1.0 - self._multiplier)
             return
         self._since_plain += 1
+        self._since_verify = 0
         plain = self.plain_s
         if plain is not None:
             low, high = SCALE_RANGE

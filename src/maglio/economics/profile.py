@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any, TypeAlias
 from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.engine.base import Engine
 from maglio.errors import InvalidArgumentError, ProfileError
+from maglio.files import write_atomic
 from maglio.version import __version__
 
 _Json: TypeAlias = Any  # as json gives it: whatever is wrong with it ends in one warning
@@ -124,7 +123,7 @@ class ProfileStore:
         document = {"format": _FORMAT, "key": asdict(key), "costs": asdict(costs)}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, json.dumps(document, indent=1))
+            write_atomic(path, json.dumps(document, indent=1).encode())
         except OSError as error:
             raise ProfileError(
                 f"cannot write the profile {path}: {error.strerror or error}; the measurement is "
@@ -146,21 +145,6 @@ class ProfileStore:
         except OSError as error:
             raise ProfileError(f"cannot remove the profile {path}: {error.strerror}") from error
         return True
-
-
-def _write_whole(path: Path, text: str) -> None:
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=path.stem, suffix=".tmp", encoding="utf-8", delete=False
-    ) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    temporary.replace(path)
 
 
 def _ignore(path: Path, problem: str) -> None:
@@ -196,7 +180,7 @@ def _context(entry: _Json) -> ContextCosts:
 def _spread(entry: _Json) -> Spread:
     values = [entry[name] for name in ("low", "median", "high")]
     if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
-        raise ValueError(f"{values} are no measurement")
+        raise ValueError(f"{values} are not a measurement")
     if not 0 < values[0] <= values[1] <= values[2]:
         raise ValueError(f"{values} are not in order")
     return Spread(*map(float, values))
@@ -204,5 +188,5 @@ def _spread(entry: _Json) -> Spread:
 
 def _count(value: _Json) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value

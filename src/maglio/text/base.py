@@ -118,7 +118,7 @@ class VocabularyTokenizer(ABC):
     ) -> str:
         """Return the text of ``ids``; see :class:`~maglio.text.Detokenizer` for the options.
 
-        Bytes that are no UTF-8 become U+FFFD. Raises :class:`InvalidArgumentError` for an id
+        Bytes that are not valid UTF-8 become U+FFFD. Raises :class:`InvalidArgumentError` for an id
         outside the vocabulary.
         """
         detokenizer = Detokenizer(self, show_control=show_control, continues=continues)
@@ -141,7 +141,7 @@ class VocabularyTokenizer(ABC):
         return b""
 
     def is_control(self, token: int) -> bool:
-        """Whether a token steers the model and is no text.
+        """Whether a token steers the model and is not text.
 
         Raises :class:`InvalidArgumentError` for an id outside the vocabulary.
         """
@@ -192,4 +192,4 @@ def utf8_of(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ModelFileError(f"model file vocabulary has {text!r}, which is no text") from None
+        raise ModelFileError(f"model file vocabulary has {text!r}, which is not text") from None

@@ -20,11 +20,11 @@ class _TokenText(Protocol):
 class Detokenizer:
     """Turns a stream of ids into text that never splits a character.
 
-    The pieces, joined and followed by :meth:`flush`, are the decoding of the whole stream; bytes
-    that are no UTF-8 become U+FFFD. Control tokens give no text unless ``show_control``. If the
-    tokenizer puts a space before a text, it is taken off again, unless the stream ``continues``
-    an earlier one. (llama.cpp's ``clean_up_tokenization_spaces`` is not imitated: it would change
-    what the model wrote.)
+    The pieces, joined and followed by :meth:`flush`, are the decoding of the whole stream. Bytes
+    that are not valid UTF-8 become U+FFFD. Control tokens give no text unless ``show_control``.
+    If the tokenizer puts a space before a text, it is taken off again, unless the stream
+    ``continues`` an earlier one. llama.cpp's ``clean_up_tokenization_spaces`` is not imitated: it
+    would change what the model wrote.
     """
 
     def __init__(

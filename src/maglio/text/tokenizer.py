@@ -90,7 +90,7 @@ class Tokenizer(Protocol):
         ...
 
     def is_control(self, token: int) -> bool:
-        """Whether a token steers the model and is no text."""
+        """Whether a token steers the model and is not text."""
         ...
 
 

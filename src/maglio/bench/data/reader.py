@@ -87,10 +87,7 @@ def _function_calls(path: Path, records: list[Record]) -> list[Dialogue]:
 def _records(path: Path) -> list[Record]:
     """The objects of a file that is a JSON object, a JSON array, or one object per line."""
     text = _text(path)
-    try:
-        values = _parse(text)
-    except (ValueError, RecursionError) as error:
-        raise DataFileError(f"{path} is neither JSON nor lines of JSON: {error}") from error
+    values = _parse(path, text)
     if not values:
         raise DataFileError(f"{path} holds no records")
     for index, value in enumerate(values):
@@ -99,16 +96,32 @@ def _records(path: Path) -> list[Record]:
     return [Record(value, f"{path}, record {index + 1}") for index, value in enumerate(values)]
 
 
-def _parse(text: str) -> list[Any]:
-    lines = [line for line in text.split("\n") if line.strip()]
+def _parse(path: Path, text: str) -> list[Any]:
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        return []
     try:
-        first = json.loads(lines[0]) if lines else None
-    except ValueError:
-        whole = json.loads(text)
+        first = json.loads(lines[0][1])
+    except (ValueError, RecursionError):
+        whole = _value(path, text, 1)
         return whole if isinstance(whole, list) else [whole]
     if isinstance(first, list):
         return first
-    return [first, *map(json.loads, lines[1:])] if lines else []
+    return [first, *(_value(path, line, n) for n, line in lines[1:])]
+
+
+def _value(path: Path, text: str, line: int) -> Any:  # noqa: ANN401  # whatever JSON holds
+    """Parse what begins in ``line`` of the file."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            line += error.lineno - 1
+            problem = f"{error.msg} at column {error.colno}"
+        raise DataFileError(
+            f"{path} is neither JSON nor lines of JSON: line {line}: {problem}"
+        ) from error
 
 
 def _text(path: Path) -> str:
@@ -125,6 +138,6 @@ def _text(path: Path) -> str:
     if len(data) > MAX_FILE_BYTES:
         raise DataFileError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; split it")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path} is not UTF-8 text: {error}") from error

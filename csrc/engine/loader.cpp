@@ -1,0 +1,189 @@
+#include "engine/loader.h"
+
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "engine/thread_pool.h"
+#include "gguf/half.h"
+
+namespace maglio {
+namespace {
+
+constexpr uint64_t kMaxDimension = 1 << 20;
+
+// Row r of the result is row order[r] of the file.
+std::vector<int32_t> split_pairs(const RowOrder& order) {
+  std::vector<int32_t> rows;
+  for (int head = 0; head < order.heads; ++head) {
+    for (int parity = 0; parity < 2; ++parity) {
+      for (int i = parity; i < order.head_dim; i += 2) rows.push_back(head * order.head_dim + i);
+    }
+  }
+  return rows;
+}
+
+const GgufTensor& find(const GgufFile& file, const std::string& name) {
+  const GgufTensor* tensor = file.find_tensor(name);
+  if (tensor == nullptr) throw GgufError("tensor '" + name + "' is missing");
+  if (tensor->bytes == 0) {
+    throw GgufError("tensor '" + name + "' has the type " + tensor_type_name(tensor->type) +
+                    "; supported are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K "
+                    "and Q6_K");
+  }
+  return *tensor;
+}
+
+struct Shape {
+  uint64_t rows, cols;
+  std::string text() const { return std::to_string(rows) + " x " + std::to_string(cols); }
+};
+
+Shape shape_of(const GgufTensor& tensor) {
+  const Shape shape{tensor.shape.size() > 1 ? tensor.shape[1] : 1, tensor.shape[0]};
+  if (tensor.shape.size() > 2 || shape.rows > kMaxDimension || shape.cols > kMaxDimension) {
+    throw GgufError("tensor '" + tensor.name + "' does not have the shape of a matrix");
+  }
+  return shape;
+}
+
+Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
+  const Shape shape = shape_of(tensor);
+  const auto type = static_cast<TensorType>(tensor.type);
+  if (shape.rows != 1 ||
+      (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
+    throw GgufError("tensor '" + tensor.name + "' must be a vector of F32, F16 or BF16");
+  }
+  const uint8_t* p = file.data() + tensor.offset;
+  Vector out(static_cast<size_t>(shape.cols));
+  if (type == TensorType::kF32) {
+    std::memcpy(out.data(), p, out.size() * sizeof(float));
+    return out;
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, p + 2 * i, sizeof(bits));
+    out[i] = type == TensorType::kF16 ? half_to_float(bits) : bfloat_to_float(bits);
+  }
+  return out;
+}
+
+Matrix pack(const GgufFile& file, const GgufTensor& tensor, int first_row, int rows,
+            const std::vector<int32_t>& order, int threads) {
+  const Shape shape = shape_of(tensor);
+  if (shape.cols % kBlockValues != 0) {
+    throw GgufError("tensor '" + tensor.name + "' has rows of " + std::to_string(shape.cols) +
+                    " values; multiples of " + std::to_string(kBlockValues) + " are supported");
+  }
+  Matrix matrix(static_cast<TensorType>(tensor.type), rows, static_cast<int>(shape.cols));
+  const size_t row_bytes = tensor.bytes / shape.rows;
+  const uint8_t* source = file.data() + tensor.offset + row_bytes * static_cast<size_t>(first_row);
+  const auto pack_share = [&](int member) {
+    const Share tiles = share_of(matrix.tiles(), member, threads);
+    matrix.pack_tiles(source, order.empty() ? nullptr : order.data(), tiles.begin, tiles.end);
+  };
+  // Small matrices are packed sooner than a thread starts.
+  if (matrix.bytes() < (1 << 20)) threads = 1;
+  std::vector<std::thread> helpers;
+  for (int member = 1; member < threads; ++member) helpers.emplace_back(pack_share, member);
+  pack_share(0);
+  for (std::thread& helper : helpers) helper.join();
+  return matrix;
+}
+
+// The visitor that fills weights, and keeps account of the tensors they came from.
+class Load {
+ public:
+  Load(const GgufFile& file, int threads) : file_(file), threads_(threads) {}
+
+  void operator()(const Source& from, Matrix& matrix, int rows, int cols,
+                  Presence presence = kRequired, RowOrder order = {}) {
+    const GgufTensor* tensor = wanted(from, presence);
+    if (tensor == nullptr) return;
+    const Shape shape = shape_of(*tensor),
+                expected = {rows_of(from, rows), static_cast<uint64_t>(cols)};
+    // Before room is made for it: padding could make a misshapen tensor many times larger.
+    if (shape.rows != expected.rows || shape.cols != expected.cols) {
+      throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
+                      expected.text());
+    }
+    matrix = pack(file_, *tensor, from.first_row, rows, split_pairs(order), threads_);
+  }
+
+  void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
+                  RowOrder order = {}) {
+    const GgufTensor* tensor = wanted(from, presence);
+    if (tensor == nullptr) return;
+    const Vector all = read_floats(file_, *tensor);
+    if (all.size() != rows_of(from, size)) {
+      throw GgufError("tensor '" + from.tensor + "' has " + std::to_string(all.size()) +
+                      " values, expected " + std::to_string(rows_of(from, size)));
+    }
+    vector.assign(all.begin() + from.first_row, all.begin() + from.first_row + size);
+    const std::vector<int32_t> rows = split_pairs(order);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      vector[i] = all[static_cast<size_t>(from.first_row + rows[i])];
+    }
+  }
+
+  void check_all_used(const std::set<std::string>& known, const std::string& architecture) const {
+    for (const GgufTensor& tensor : file_.tensors()) {
+      if (known.count(tensor.name) > 0 || used_.count(tensor.name) > 0) continue;
+      throw GgufError("tensor '" + tensor.name + "' is not part of the " + architecture +
+                      " models that the native engine knows, so its output would be wrong");
+    }
+  }
+
+ private:
+  const GgufTensor* wanted(const Source& from, Presence presence) {
+    if (presence == kAbsent) return nullptr;
+    if (presence == kIfPresent && file_.find_tensor(from.tensor) == nullptr) return nullptr;
+    used_.insert(from.tensor);
+    return &find(file_, from.tensor);
+  }
+
+  // How many rows the tensor has to have.
+  static uint64_t rows_of(const Source& from, int rows) {
+    if (from.all_rows == 0 && from.first_row == 0) return static_cast<uint64_t>(rows);
+    if (from.first_row < 0 || from.first_row > from.all_rows - rows) {
+      throw std::invalid_argument("a row range lies outside its tensor '" + from.tensor + "'");
+    }
+    return static_cast<uint64_t>(from.all_rows);
+  }
+
+  const GgufFile& file_;
+  const int threads_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& spec,
+                                        const std::set<std::string>& known, int threads) {
+  const std::string complaint = spec.check();
+  if (!complaint.empty()) throw std::invalid_argument(complaint);
+  auto model = std::make_shared<Model>(spec);
+  Load load(file, threads);
+  const auto own = [&](const char* name, auto& weight, auto... shape) {
+    load(Source{name}, weight, shape...);
+  };
+  const auto of_layer = [&](size_t layer, const char* name, auto& weight, auto... shape) {
+    const std::map<std::string, Source>& sources = spec.layers[layer].sources;
+    const auto found = sources.find(name);
+    Source from = found == sources.end() ? Source{name} : found->second;
+    from.tensor = tensor_name(layer, from.tensor);
+    load(from, weight, shape...);
+  };
+  Model::visit(*model, own, of_layer);
+  load.check_all_used(known, spec.architecture);
+  return model;
+}
+
+Matrix load_matrix(const GgufFile& file, const std::string& name, int threads) {
+  const GgufTensor& tensor = find(file, name);
+  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).rows), {}, threads);
+}
+
+}  // namespace maglio

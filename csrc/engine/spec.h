@@ -1,0 +1,77 @@
+// What a family says of a model: the shape of every layer, and where its tensors are in the file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/rope.h"
+#include "kernels/kernels.h"
+
+namespace maglio {
+
+// For rotating halves of heads: the file's rows are in the order of pairs (2i, 2i + 1) within each
+// of `heads` heads, and the engine wants (i, i + head_dim / 2). No heads: the file's order.
+struct RowOrder {
+  int heads = 0;
+  int head_dim = 0;
+};
+
+struct AttentionSpec {
+  int n_head = 0;
+  int n_kv_head = 0;
+  int head_dim = 0;
+  float scale = 0;
+  int window = 0;            // positions a query can see, itself included; 0 for all
+  int rope = 0;              // index into ModelSpec::ropes
+  bool head_norms = false;   // queries and keys are normed per head
+  bool paired_rows = false;  // the file orders query and key rows for rotation of pairs
+
+  int query_rows() const { return n_head * head_dim; }
+  int kv_rows() const { return n_kv_head * head_dim; }
+  RowOrder query_order() const { return paired_rows ? RowOrder{n_head, head_dim} : RowOrder{}; }
+  RowOrder key_order() const { return paired_rows ? RowOrder{n_kv_head, head_dim} : RowOrder{}; }
+  std::string check(const std::vector<RopeSpec>& ropes) const;
+};
+
+struct GatedSpec {
+  int n_ff = 0;
+  GateActivation activation = GateActivation::kSilu;
+
+  std::string check() const;
+};
+
+using MixerSpec = std::variant<AttentionSpec>;
+using FeedForwardSpec = std::variant<GatedSpec>;
+
+// Where a weight is when it is not the tensor of its own name: rows of `tensor`, which several
+// weights may share, from `first_row` on.
+struct Source {
+  std::string tensor;
+  int first_row = 0;
+  int all_rows = 0;  // of the tensor; 0 when it is this weight's alone
+};
+
+struct LayerSpec {
+  MixerSpec mixer;
+  FeedForwardSpec feed_forward;
+  bool post_norms = false;  // sub-layer outputs are normed before they join the residual stream
+  std::map<std::string, Source> sources;  // by the weight's name within the layer
+};
+
+struct ModelSpec {
+  std::string architecture;
+  int n_embd = 0;
+  int n_vocab = 0;
+  float norm_eps = 0;
+  float embedding_scale = 1;
+  std::vector<RopeSpec> ropes;
+  std::vector<LayerSpec> layers;
+
+  // Says which dimension the kernels cannot do, or returns an empty string.
+  std::string check() const;
+};
+
+}  // namespace maglio

@@ -1,0 +1,69 @@
+// How weights are declared: each is a member, and one line in its owner's visit(). Loading, checks
+// and byte counts are visitors, so that none of them can forget a weight.
+//
+// A visitor is called as
+//   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{})
+//   v(name, Vector&, size, presence = kRequired, order = RowOrder{})
+// with references to const where the owner is const.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/matrix.h"
+#include "engine/spec.h"
+
+namespace maglio {
+
+using Vector = std::vector<float>;
+
+enum Presence { kRequired, kIfPresent, kAbsent };
+
+// Bytes of all matrices.
+class CountBytes {
+ public:
+  template <typename... Shape>
+  void operator()(const std::string&, const Matrix& m, Shape...) {
+    bytes_ += m.bytes();
+  }
+  template <typename... Shape>
+  void operator()(const std::string&, const Vector&, Shape...) {}
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+// The first weight that is missing, superfluous or misshapen.
+class CheckShapes {
+ public:
+  void operator()(const std::string& name, const Matrix& m, int rows, int cols,
+                  Presence presence = kRequired, RowOrder = {}) {
+    if (absent_as_it_may(name, m.empty(), presence)) return;
+    if (m.rows() == rows && m.cols() == cols) return;
+    complain("tensor '" + name + "' is " + std::to_string(m.rows()) + " x " +
+             std::to_string(m.cols()) + ", expected " + std::to_string(rows) + " x " +
+             std::to_string(cols));
+  }
+  void operator()(const std::string& name, const Vector& v, int size, Presence presence = kRequired,
+                  RowOrder = {}) {
+    if (absent_as_it_may(name, v.empty(), presence)) return;
+    if (v.size() == static_cast<size_t>(size)) return;
+    complain("tensor '" + name + "' has " + std::to_string(v.size()) + " values, expected " +
+             std::to_string(size));
+  }
+  const std::string& complaint() const { return complaint_; }
+
+ private:
+  bool absent_as_it_may(const std::string& name, bool absent, Presence presence) {
+    if (presence == kAbsent && !absent) complain("tensor '" + name + "' is superfluous");
+    return presence == kAbsent || (absent && presence == kIfPresent);
+  }
+  void complain(const std::string& complaint) {
+    if (complaint_.empty()) complaint_ = complaint;
+  }
+
+  std::string complaint_;
+};
+
+}  // namespace maglio

@@ -1,0 +1,73 @@
+"""Ctrl-C: one KeyboardInterrupt at a time, never in the middle of what it has caused.
+
+Boundary: the handler of SIGINT. Only the main thread has one; elsewhere nothing is changed.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupts:
+    """Ctrl-C raises once each time it is armed; until it is armed again it does nothing.
+
+    A context manager. Whoever arms it handles the KeyboardInterrupt, and what that does, such as
+    saving, is not disturbed by another one.
+    """
+
+    def __init__(self) -> None:
+        self._armed = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if _is_main_thread():
+            self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is KeyboardInterrupt:
+            end_at_next_interrupt()
+        elif _is_main_thread():
+            signal.signal(signal.SIGINT, self._before)
+
+    def arm(self) -> None:
+        """From now on Ctrl-C raises, once."""
+        self._armed = True
+
+    def disarm(self) -> None:
+        """From now on Ctrl-C does nothing."""
+        self._armed = False
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        if self._armed:
+            self._armed = False
+            raise KeyboardInterrupt
+
+
+def interrupt_once() -> None:
+    """Ctrl-C raises; another one ends the process at once, and without a word."""
+    if _is_main_thread():
+        signal.signal(signal.SIGINT, _raise_once)
+
+
+def end_at_next_interrupt() -> None:
+    """Ctrl-C ends the process at once, and without a word: it is about to end anyway."""
+    if _is_main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _raise_once(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise KeyboardInterrupt
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

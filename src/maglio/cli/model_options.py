@@ -1,0 +1,43 @@
+"""Which model to load, and how: the options that all commands with a model share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import maglio
+from maglio.cli.options import ModelOption, ThreadsOption, thread_count
+from maglio.default_model import default_model_path
+from maglio.gguf import ModelFile
+
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """The model and its size in memory."""
+
+    model: ModelOption = None
+    n_ctx: Annotated[
+        int,
+        typer.Option(
+            "--ctx-size",
+            "-c",
+            "--n-ctx",
+            help="Context length in tokens; 0: all that the model was trained for.",
+            min=0,
+        ),
+    ] = _DEFAULT_CONTEXT
+    threads: ThreadsOption = None
+
+    def load(self) -> maglio.Model:
+        """Load it. Raises as :func:`maglio.load` does."""
+        n_ctx = self.n_ctx or self._whole_context()
+        return maglio.load(self.model, n_ctx=n_ctx, threads=thread_count(self.threads))
+
+    def _whole_context(self) -> int:
+        file = ModelFile(self.model or default_model_path())
+        architecture = file.text("general.architecture")
+        return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)

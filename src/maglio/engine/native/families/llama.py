@@ -1,0 +1,13 @@
+"""Llama and what shares its shape: Mistral 7B, SmolLM2, Llama 3, and many others."""
+
+from maglio._core import ModelSpec
+from maglio.engine.native.families import family
+from maglio.engine.native.keys import Keys
+
+
+@family("llama")
+def llama(keys: Keys) -> ModelSpec:
+    """The plain shape, with query and key rows in pairs. llama.cpp knows no window of it either."""
+    keys.ignore("attention.sliding_window")
+    attention = keys.attention(rope=keys.rope(), paired_rows=True)
+    return keys.model(mixers=[attention] * keys.n_layer, feed_forward=keys.gated())

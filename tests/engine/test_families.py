@@ -1,0 +1,291 @@
+"""What a family reads of a file: optional weights, fused ones, and every key or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maglio.engine.native import NativeEngine
+from maglio.engine.session import Session
+from maglio.errors import ModelFileError
+from maglio.gguf import ModelFile
+from support.gguf_bytes import RawGguf, RawTensor
+from support.goldens import log_softmax
+from support.models import FAMILIES
+from support.reference import Reference
+from support.tiny import TinyModels, random_tokens
+
+N_TOKENS = 100
+LIMIT = 2e-6  # mean KL with float weights, as in test_reference
+F32 = 0
+
+
+class Workshop:
+    """Makes variants of the tiny models."""
+
+    def __init__(self, tiny: TinyModels, folder: Path) -> None:
+        self._tiny = tiny
+        self._folder = folder
+
+    def raw(self, family: str) -> RawGguf:
+        return RawGguf.read(self._tiny.path(family, "F32"))
+
+    def write(self, raw: RawGguf) -> Path:
+        path = self._folder / "model.gguf"
+        path.write_bytes(raw.to_bytes())
+        return path
+
+    def engine(self, raw: RawGguf, **options: int) -> NativeEngine:
+        return NativeEngine(ModelFile(self.write(raw)), **options)
+
+    def distance(self, raw: RawGguf, change: Callable[[Reference], object] | None = None) -> float:
+        """Mean KL from the reference, of which something may be changed first."""
+        engine = self.engine(raw)
+        reference = Reference(self.write(raw))
+        if change is not None:
+            change(reference)
+        tokens = random_tokens(engine.n_vocab, N_TOKENS, 1)
+        ours = log_softmax(Session(engine).forward(tokens))
+        theirs = log_softmax(reference.logits(tokens))
+        return float((np.exp(theirs) * (theirs - ours)).sum(axis=1).mean())
+
+    def complaint(self, raw: RawGguf) -> str:
+        with pytest.raises(ModelFileError) as caught:
+            self.engine(raw)
+        assert "model.gguf" in str(caught.value)
+        return str(caught.value)
+
+
+@pytest.fixture
+def workshop(tiny: TinyModels, tmp_path: Path) -> Workshop:
+    return Workshop(tiny, tmp_path)
+
+
+def add_vector(raw: RawGguf, name: str, size: int, seed: int) -> None:
+    values = 0.5 * np.random.default_rng(seed).standard_normal(size).astype("<f4")
+    raw.tensors[name.encode()] = RawTensor([size], F32, values.tobytes())
+
+
+def rows_of(raw: RawGguf, name: str) -> int:
+    return raw.tensors[name.encode()].dims[1]
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+BIASES = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+
+
+def add_biases(raw: RawGguf, biases: list[str] = BIASES) -> None:
+    for layer in range(2):
+        for bias in biases:
+            name = f"blk.{layer}.{bias}"
+            add_vector(raw, name + ".bias", rows_of(raw, name + ".weight"), len(name) * 7 + layer)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_biases_are_added_where_a_file_has_them(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
+    add_biases(raw)
+    assert workshop.distance(raw) < LIMIT
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_the_limit_catches_a_missing_bias(workshop: Workshop, bias: str) -> None:
+    raw = workshop.raw("llama")
+    add_biases(raw)
+    assert workshop.distance(raw, lambda r: r.tensors.pop(f"blk.1.{bias}.bias")) > 10 * LIMIT
+
+
+def test_biases_keep_the_row_law(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    add_biases(raw)
+    tokens = random_tokens(300, 80)
+    one = Session(workshop.engine(raw, threads=1))
+    rows = np.concatenate([one.forward([token]) for token in tokens])
+    np.testing.assert_array_equal(Session(workshop.engine(raw, threads=2)).forward(tokens), rows)
+
+
+def fuse(raw: RawGguf, kind: str = "weight") -> None:
+    """Put queries, keys and values of every layer into one tensor."""
+    for layer in range(2):
+        parts = [raw.tensors.pop(f"blk.{layer}.attn_{part}.{kind}".encode()) for part in "qkv"]
+        dims = [*parts[0].dims[:-1], sum(part.dims[-1] for part in parts)]
+        data = b"".join(part.data for part in parts)
+        raw.tensors[f"blk.{layer}.attn_qkv.{kind}".encode()] = RawTensor(dims, parts[0].kind, data)
+
+
+@pytest.mark.parametrize("fmt", ["F32", "Q4_0", "Q8_0", "Q6_K"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_fused_weights_are_their_parts(
+    workshop: Workshop, tiny: TinyModels, family: str, fmt: str
+) -> None:
+    raw = RawGguf.read(tiny.path(family, fmt))
+    fuse(raw)
+    if family == "qwen2":
+        fuse(raw, "bias")
+    tokens = random_tokens(300, 70)
+    expected = Session(tiny.engine(family, fmt)).forward(tokens)
+    engine = workshop.engine(raw)
+    np.testing.assert_array_equal(Session(engine).forward(tokens), expected)
+    assert engine.weight_bytes == tiny.engine(family, fmt).weight_bytes
+
+
+def test_fused_weights_may_have_biases_of_their_own_names(workshop: Workshop) -> None:
+    raw = workshop.raw("qwen2")  # has biases of queries, keys and values
+    fuse(raw)
+    expected = Session(workshop.engine(workshop.raw("qwen2"))).forward([1, 2, 3])
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3]), expected)
+
+
+def test_a_fused_weight_of_another_size_is_refused(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    fuse(raw)
+    tensor = raw.tensors[b"blk.1.attn_qkv.weight"]
+    tensor.dims = [96, 79]
+    assert "'blk.1.attn_qkv.weight' is 79 x 96, expected 160 x 96" in workshop.complaint(raw)
+
+
+def test_a_weight_beside_its_fused_one_is_refused(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    query = raw.tensors[b"blk.0.attn_q.weight"]
+    fuse(raw)
+    raw.tensors[b"blk.0.attn_q.weight"] = query
+    assert "'blk.0.attn_q.weight' is not part of the llama models" in workshop.complaint(raw)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_a_norm_that_the_family_has_not_is_refused(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
+    add_vector(raw, "blk.0.attn_q_norm.weight", 32, 1)
+    message = workshop.complaint(raw)
+    assert f"'blk.0.attn_q_norm.weight' is not part of the {family} models" in message
+
+
+# --- rotation -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("key", ["rope.scaling.factor", "rope.scale_linear"])
+@pytest.mark.parametrize("kind", [None, "linear"])
+def test_linear_scaling_is_read_from_either_key(
+    workshop: Workshop, family: str, key: str, kind: str | None
+) -> None:
+    raw = workshop.raw(family)
+    raw.set(f"{family}.{key}", 4.0)
+    if kind is not None:
+        raw.set(f"{family}.rope.scaling.type", kind)
+    assert workshop.distance(raw) < LIMIT
+    assert workshop.distance(raw, lambda r: setattr(r, "rope_scale", 1.0)) > 10 * LIMIT
+
+
+def test_no_scaling_has_no_factor(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    expected = Session(workshop.engine(raw)).forward([1, 2, 3, 4])
+    raw.set("llama.rope.scaling.type", "none")
+    raw.set("llama.rope.scaling.factor", 4.0)
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3, 4]), expected)
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 7])
+def test_a_window_pattern_is_honoured(workshop: Workshop, period: int) -> None:
+    raw = workshop.raw("gemma3")
+    raw.set("gemma3.attention.sliding_window_pattern", period)
+    assert workshop.distance(raw) < LIMIT
+    assert workshop.distance(raw, lambda r: setattr(r, "local_every", 6)) > 10 * LIMIT
+
+
+def test_a_window_pattern_may_be_an_array(workshop: Workshop) -> None:
+    raw = workshop.raw("gemma3")
+    raw.set("gemma3.attention.sliding_window_pattern", 2)
+    expected = Session(workshop.engine(raw)).forward(random_tokens(300, 60))
+    raw.set("gemma3.attention.sliding_window_pattern", np.array([True, False] * 3 + [True]))
+    rows = Session(workshop.engine(raw)).forward(random_tokens(300, 60))
+    np.testing.assert_array_equal(rows, expected)
+    raw.set("gemma3.attention.sliding_window_pattern", np.array([True, False]))
+    assert "sliding_window_pattern" in workshop.complaint(raw)
+
+
+def test_without_a_window_every_layer_sees_the_whole_context(workshop: Workshop) -> None:
+    raw = workshop.raw("gemma3")
+    raw.drop("gemma3.attention.sliding_window")
+    assert workshop.distance(raw) < LIMIT
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("attention.scale", 0.5),
+        ("attention.recurrent_layers", 3),
+        ("final_logit_softcapping", 30.0),
+        ("attn_logit_softcapping", 50.0),
+        ("attention.causal", False),
+        ("rope.scaling.attn_factor", 0.5),
+        ("residual_scale", 0.2),
+        ("expert_count", 8),
+        ("attention.head_count", np.array([3, 2], np.int32)),
+        ("logit_scale", np.array([0.5, 0.5], np.float32)),
+    ],
+)
+def test_a_key_that_cannot_be_honoured_is_refused_by_name(
+    workshop: Workshop, family: str, key: str, value: object
+) -> None:
+    raw = workshop.raw(family)
+    raw.set(f"{family}.{key}", value)  # type: ignore[arg-type]
+    assert f"'{family}.{key}'" in workshop.complaint(raw)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_keys_that_change_nothing_are_let_pass(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
+    tokens = random_tokens(300, 40)
+    expected = Session(workshop.engine(raw)).forward(tokens)
+    for key, value in [
+        ("final_logit_softcapping", 0.0),
+        ("attn_logit_softcapping", 0.0),
+        ("attention.causal", True),
+        ("expert_count", 0),
+        ("expert_used_count", 0),
+        ("pooling_type", 3),
+        ("rope.scaling.original_context_length", 8192),
+        ("vision.block_count", 27),
+    ]:
+        raw.set(f"{family}.{key}", value)
+    raw.set("other.attention.scale", 0.5)  # another architecture's
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward(tokens), expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arrays_of_one_value_are_that_value(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
+    tokens = random_tokens(300, 40)
+    engine = workshop.engine(raw)
+    expected = Session(engine).forward(tokens)
+    n_layer = 7 if family == "gemma3" else 2
+    for key, dtype in [
+        ("attention.head_count", np.int32),
+        ("attention.head_count_kv", np.uint32),
+        ("feed_forward_length", np.int32),
+        ("attention.key_length", np.int32),
+    ]:
+        value = ModelFile(workshop.write(raw)).integer(f"{family}.{key}")
+        raw.set(f"{family}.{key}", np.full(n_layer, value, dtype))
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward(tokens), expected)
+    raw.set(f"{family}.feed_forward_length", np.full(n_layer + 1, 160, np.int32))
+    assert "feed_forward_length" in workshop.complaint(raw)
+
+
+def test_a_window_that_llama_cpp_does_not_honour_either_is_let_pass(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    expected = Session(workshop.engine(raw)).forward([1, 2, 3])
+    raw.set("llama.attention.sliding_window", 2)
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3]), expected)
