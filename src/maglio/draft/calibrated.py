@@ -103,8 +103,7 @@ class CalibratedPolicy:
     ) -> Iterator[tuple[Member, int, int]]:
         """The members that may draft, the tokens that agree, and the most they may draft.
 
-        Recycling is asked only where not even one token matches: where a match and a recycled row
-        differ, the match is right several times as often (docs/drafting-bench.md).
+        Recycling is asked only where not even one token matches: a match is right more often.
         """
         found = False
         for member in matching:
