@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from support.tiny import TinyModels
+from support.workshop import Workshop
 
 # A busy machine is not a failed test.
 settings.register_profile("maglio", deadline=None)
@@ -18,6 +20,11 @@ settings.load_profile("maglio")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
     """Tiny random models of every family and format."""
     return TinyModels(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def workshop(tiny: TinyModels, tmp_path: Path) -> Workshop:
+    return Workshop(tiny, tmp_path)
 
 
 @pytest.fixture(scope="session", autouse=True)

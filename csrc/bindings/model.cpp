@@ -16,6 +16,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using maglio::AttentionSpec;
+using maglio::ExpertsSpec;
 using maglio::GateActivation;
 using maglio::GatedSpec;
 using maglio::GgufFile;
@@ -82,6 +83,14 @@ void bind_model(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("n_ff", &GatedSpec::n_ff)
       .def_rw("activation", &GatedSpec::activation);
+  nb::class_<ExpertsSpec>(m, "ExpertsSpec", "The shape of a feed-forward sub-layer of experts.")
+      .def(nb::init<>())
+      .def_rw("n_ff", &ExpertsSpec::n_ff)
+      .def_rw("n_expert", &ExpertsSpec::n_expert)
+      .def_rw("n_used", &ExpertsSpec::n_used)
+      .def_rw("normalize", &ExpertsSpec::normalize)
+      .def_rw("scale", &ExpertsSpec::scale)
+      .def_rw("activation", &ExpertsSpec::activation);
   nb::class_<LayerSpec>(m, "LayerSpec", "The shape of a layer.")
       .def(nb::init<>())
       .def_rw("mixer", &LayerSpec::mixer)

@@ -147,14 +147,14 @@ void Attention::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;
   const int phase = layer * kLayerPhases, n = pass.n();
   const Activations in = s.embd_in.view(pass.model.spec.n_embd);
-  pass.project(
-      phase + kQueryKeyValue,
-      {{query, in, s.query.data(), n}, {key, in, s.key.data(), n}, {value, in, s.value.data(), n}});
+  pass.project(phase + kQueryKeyValue, {{query.view(), in, s.query.data(), n},
+                                        {key.view(), in, s.key.data(), n},
+                                        {value.view(), in, s.value.data(), n}});
   part.place_heads();
   part.attend();
   part.quantize();
   const Activations out = s.attention_in.view(spec.query_rows());
-  pass.project(phase + kOutput, {{output, out, s.projected.data(), n}});
+  pass.project(phase + kOutput, {{output.view(), out, s.projected.data(), n}});
 }
 
 }  // namespace maglio

@@ -13,6 +13,7 @@ namespace maglio {
 namespace {
 
 constexpr uint64_t kMaxDimension = 1 << 20;
+constexpr uint64_t kMaxRows = 1 << 30;  // of all matrices of a tensor
 
 // Row r of the result is row order[r] of the file.
 std::vector<int32_t> split_pairs(const RowOrder& order) {
@@ -38,12 +39,23 @@ const GgufTensor& find(const GgufFile& file, const std::string& name) {
 
 struct Shape {
   uint64_t rows, cols;
-  std::string text() const { return std::to_string(rows) + " x " + std::to_string(cols); }
+  uint64_t matrices = 1;  // as many of those
+
+  uint64_t all_rows() const { return matrices * rows; }
+  bool operator==(const Shape& other) const {
+    return rows == other.rows && cols == other.cols && matrices == other.matrices;
+  }
+  std::string text() const {
+    return (matrices > 1 ? std::to_string(matrices) + " x " : "") + std::to_string(rows) + " x " +
+           std::to_string(cols);
+  }
 };
 
 Shape shape_of(const GgufTensor& tensor) {
-  const Shape shape{tensor.shape.size() > 1 ? tensor.shape[1] : 1, tensor.shape[0]};
-  if (tensor.shape.size() > 2 || shape.rows > kMaxDimension || shape.cols > kMaxDimension) {
+  const size_t n = tensor.shape.size();
+  const Shape shape{n > 1 ? tensor.shape[1] : 1, tensor.shape[0], n > 2 ? tensor.shape[2] : 1};
+  if (n > 3 || shape.rows > kMaxDimension || shape.cols > kMaxDimension ||
+      shape.matrices > kMaxRows / kMaxDimension) {
     throw GgufError("tensor '" + tensor.name + "' does not have the shape of a matrix");
   }
   return shape;
@@ -52,7 +64,7 @@ Shape shape_of(const GgufTensor& tensor) {
 Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
   const Shape shape = shape_of(tensor);
   const auto type = static_cast<TensorType>(tensor.type);
-  if (shape.rows != 1 ||
+  if (shape.all_rows() != 1 ||
       (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
     throw GgufError("tensor '" + tensor.name + "' must be a vector of F32, F16 or BF16");
   }
@@ -78,7 +90,7 @@ Matrix pack(const GgufFile& file, const GgufTensor& tensor, int first_row, int r
                     " values; multiples of " + std::to_string(kBlockValues) + " are supported");
   }
   Matrix matrix(static_cast<TensorType>(tensor.type), rows, static_cast<int>(shape.cols));
-  const size_t row_bytes = tensor.bytes / shape.rows;
+  const size_t row_bytes = tensor.bytes / shape.all_rows();
   const uint8_t* source = file.data() + tensor.offset + row_bytes * static_cast<size_t>(first_row);
   const auto pack_share = [&](int member) {
     const Share tiles = share_of(matrix.tiles(), member, threads);
@@ -99,13 +111,14 @@ class Load {
   Load(const GgufFile& file, int threads) : file_(file), threads_(threads) {}
 
   void operator()(const Source& from, Matrix& matrix, int rows, int cols,
-                  Presence presence = kRequired, RowOrder order = {}) {
+                  Presence presence = kRequired, RowOrder order = {}, int matrices = 1) {
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
+    const uint64_t n = static_cast<uint64_t>(matrices);
     const Shape shape = shape_of(*tensor),
-                expected = {rows_of(from, rows), static_cast<uint64_t>(cols)};
+                expected = {rows_of(from, rows) / n, static_cast<uint64_t>(cols), n};
     // Before room is made for it: padding could make a misshapen tensor many times larger.
-    if (shape.rows != expected.rows || shape.cols != expected.cols) {
+    if (!(shape == expected)) {
       throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
                       expected.text());
     }
@@ -183,7 +196,7 @@ std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& s
 
 Matrix load_matrix(const GgufFile& file, const std::string& name, int threads) {
   const GgufTensor& tensor = find(file, name);
-  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).rows), {}, threads);
+  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).all_rows()), {}, threads);
 }
 
 }  // namespace maglio

@@ -43,6 +43,13 @@ class Matrix {
   int tiles() const { return (rows_ + kTileRows - 1) / kTileRows; }
   int blocks() const { return cols_ / kBlockValues; }
   MatrixView view() const { return {info_.layout, rows_, cols_, buffer_.data(), tile_bytes()}; }
+  // Rows [first_row, first_row + rows) alone; the first of them begins a tile.
+  MatrixView view(int first_row, int rows) const {
+    MatrixView part = view();
+    part.rows = rows;
+    part.tiles += tile_bytes() * static_cast<size_t>(first_row / kTileRows);
+    return part;
+  }
   size_t tile_bytes() const { return static_cast<size_t>(blocks()) * info_.block_bytes; }
   size_t bytes() const { return buffer_.size(); }
 

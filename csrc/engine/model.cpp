@@ -5,6 +5,9 @@
 namespace maglio {
 namespace {
 
+FeedForward part_of(const GatedSpec& spec) { return Gated{spec}; }
+FeedForward part_of(const ExpertsSpec& spec) { return Experts{spec}; }
+
 template <typename Visitor>
 void visit_all(const Model& model, Visitor& v) {
   Model::visit(model, v, [&v](size_t layer, const char* name, const auto& weight, auto... shape) {
@@ -18,8 +21,8 @@ Model::Model(ModelSpec of) : spec(std::move(of)), layers(spec.layers.size()) {
   for (size_t i = 0; i < layers.size(); ++i) {
     layers[i].mixer = std::visit([](const AttentionSpec& s) -> Mixer { return Attention{s}; },
                                  spec.layers[i].mixer);
-    layers[i].feed_forward = std::visit([](const GatedSpec& s) -> FeedForward { return Gated{s}; },
-                                        spec.layers[i].feed_forward);
+    layers[i].feed_forward =
+        std::visit([](const auto& s) { return part_of(s); }, spec.layers[i].feed_forward);
   }
 }
 

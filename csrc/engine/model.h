@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "engine/attention.h"
+#include "engine/experts.h"
 #include "engine/gated.h"
 
 namespace maglio {
 
 using Mixer = std::variant<Attention>;
-using FeedForward = std::variant<Gated>;
+using FeedForward = std::variant<Gated, Experts>;
 
 struct Layer {
   Mixer mixer;

@@ -30,7 +30,9 @@ Activations ActivationBuffer::view(int cols) {
 }
 
 Scratch::Scratch(const Model& model)
-    : ropes(model.spec.ropes.size()), next_tile(model.layers.size() * kLayerPhases + 1) {}
+    : ropes(model.spec.ropes.size()),
+      next_tile(model.layers.size() * kLayerPhases + 1),
+      n_embd_(model.spec.n_embd) {}
 
 void Scratch::fit(const Model& model, int rows, int positions) {
   const ModelSpec& spec = model.spec;
@@ -57,6 +59,26 @@ void Scratch::fit_part(const GatedSpec& spec, int rows) {
   ffn_in.fit(rows, spec.n_ff);
 }
 
+void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
+  const int places = rows * spec.n_used;
+  const auto fit_to = [](auto& buffer, int n) {
+    if (buffer.size() < static_cast<size_t>(n)) buffer.resize(static_cast<size_t>(n));
+  };
+  fit_floats(routing.probabilities, rows, spec.n_expert);
+  fit_to(routing.experts, places);
+  fit_to(routing.weights, places);
+  fit_to(routing.places, places);
+  fit_to(routing.rows, places);
+  fit_to(routing.first_place, spec.n_expert + 1);
+  routing.gate_up.reserve(2 * static_cast<size_t>(spec.n_expert));
+  routing.down.reserve(static_cast<size_t>(spec.n_expert));
+  routing.in.fit(places, n_embd_);
+  fit_floats(routing.outputs, places, n_embd_);
+  fit_floats(gate, places, spec.n_ff);
+  fit_floats(up, places, spec.n_ff);
+  ffn_in.fit(places, spec.n_ff);
+}
+
 void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
   const int n_embd = model.spec.n_embd;
   const Activations in = scratch.embd_in.view(n_embd);
@@ -77,18 +99,20 @@ void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
 
 // Members take runs of tiles as they come free, since cores are not always equally fast or idle.
 // Who computes a tile does not matter to its bits.
-void Pass::project(int phase, std::initializer_list<Product> products) {
+void Pass::project(int phase, const Product* products, size_t count) {
+  const auto tiles_of = [](const Product& p) { return (p.w.rows + kTileRows - 1) / kTileRows; };
   std::atomic<int>& next = scratch.next_tile[static_cast<size_t>(phase)];
   int total = 0;
-  for (const Product& product : products) total += product.w.tiles();
+  for (size_t i = 0; i < count; ++i) total += tiles_of(products[i]);
   const int run = std::max(1, total / (team() * kRunsPerMember));
   for (int begin = next.fetch_add(run); begin < total; begin = next.fetch_add(run)) {
     int first = begin, last = std::min(begin + run, total);
-    for (const Product& product : products) {
-      const int tiles = product.w.tiles();
+    for (size_t i = 0; i < count && last > 0; ++i) {
+      const Product& product = products[i];
+      const int tiles = tiles_of(product);
       if (first < std::min(last, tiles)) {
-        kernels.matmul(product.w.view(), product.x, 0, product.rows, first, std::min(last, tiles),
-                       product.out, static_cast<size_t>(product.w.rows()));
+        kernels.matmul(product.w, product.x, product.first_row, product.rows, first,
+                       std::min(last, tiles), product.out, static_cast<size_t>(product.w.rows));
       }
       first = std::max(0, first - tiles);
       last = std::max(0, last - tiles);

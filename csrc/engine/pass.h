@@ -32,7 +32,30 @@ class ActivationBuffer {
 };
 
 // Matrix products of a layer, each with its own counter of tiles taken.
-enum LayerPhase { kQueryKeyValue, kOutput, kGateUp, kDown, kLayerPhases };
+enum LayerPhase { kQueryKeyValue, kOutput, kRouter, kGateUp, kDown, kLayerPhases };
+
+// A matrix product to be shared by the team: rows [first_row, first_row + rows) of x.
+struct Product {
+  MatrixView w;
+  Activations x;
+  float* out;  // [rows][w.rows]
+  int rows;
+  int first_row = 0;
+};
+
+// Which experts the rows of a layer take. Their inputs are gathered by expert, and within an expert
+// in the order of rows; where a row lies among them is a place.
+struct Routing {
+  std::vector<float> probabilities;  // [row][n_expert]
+  std::vector<int> experts;          // [row][rank], best first
+  std::vector<float> weights;        // [row][rank]
+  std::vector<int> places;           // [row][rank]
+  std::vector<int> rows;             // [place]
+  std::vector<int> first_place;      // [n_expert + 1]
+  std::vector<Product> gate_up, down;
+  ActivationBuffer in;         // [place][n_embd]
+  std::vector<float> outputs;  // [place][n_embd]
+};
 
 // Memory that one forward leaves to the next.
 struct Scratch {
@@ -42,15 +65,19 @@ struct Scratch {
 
   std::vector<float> residual;           // [row][n_embd]
   std::vector<float> query, key, value;  // [row][heads * head_dim of the layer]
-  std::vector<float> gate, up;           // [row][n_ff of the layer]
+  std::vector<float> gate, up;           // [row or place][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
+  Routing routing;
   std::vector<RopeTable> ropes;
   std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
 
  private:
   void fit_part(const AttentionSpec& spec, int rows);
   void fit_part(const GatedSpec& spec, int rows);
+  void fit_part(const ExpertsSpec& spec, int rows);
+
+  int n_embd_;
 };
 
 struct Row {
@@ -64,14 +91,6 @@ struct RowRange {
   Cache* cache;
   int first;
   int n;
-};
-
-// A matrix product to be shared by the team: the first `rows` rows of x.
-struct Product {
-  const Matrix& w;
-  const Activations& x;
-  float* out;
-  int rows;
 };
 
 struct Pass {
@@ -102,7 +121,10 @@ struct Pass {
   void norm_input(int from, int to, const Vector& weight, bool quantize);
   // Adds what a sub-layer projected, with its bias and norm if it has them, to the residual stream.
   void join(int row, const Vector& bias, const Vector& post_norm);
-  void project(int phase, std::initializer_list<Product> products);
+  void project(int phase, const Product* products, size_t count);
+  void project(int phase, std::initializer_list<Product> products) {
+    project(phase, products.begin(), products.size());
+  }
 };
 
 }  // namespace maglio

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kMaxDimension = 1 << 20;
 constexpr size_t kMaxLayers = 4096;
+constexpr int kMaxExperts = 1024;  // all rows of all of them can be counted in 31 bits
 
 std::string check_dimension(const char* name, int64_t value, int multiple, int64_t maximum) {
   if (value > 0 && value <= maximum && value % multiple == 0) return "";
@@ -44,6 +45,14 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
 
 std::string GatedSpec::check() const {
   return check_dimension("the feed-forward length", n_ff, 32, kMaxDimension);
+}
+
+std::string ExpertsSpec::check() const {
+  return first_of({
+      check_dimension("the feed-forward length of an expert", n_ff, 32, kMaxDimension),
+      check_dimension("the number of experts", n_expert, 1, kMaxExperts),
+      check_dimension("the number of experts used", n_used, 1, n_expert),
+  });
 }
 
 std::string ModelSpec::check() const {

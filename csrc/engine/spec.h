@@ -43,8 +43,19 @@ struct GatedSpec {
   std::string check() const;
 };
 
+struct ExpertsSpec {
+  int n_ff = 0;  // of one expert
+  int n_expert = 0;
+  int n_used = 0;         // experts that a row takes
+  bool normalize = true;  // the weights of a row's experts sum to one
+  float scale = 1;        // of those weights
+  GateActivation activation = GateActivation::kSilu;
+
+  std::string check() const;
+};
+
 using MixerSpec = std::variant<AttentionSpec>;
-using FeedForwardSpec = std::variant<GatedSpec>;
+using FeedForwardSpec = std::variant<GatedSpec, ExpertsSpec>;
 
 // Where a weight is when it is not the tensor of its own name: rows of `tensor`, which several
 // weights may share, from `first_row` on.

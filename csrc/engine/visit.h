@@ -2,9 +2,10 @@
 // and byte counts are visitors, so that none of them can forget a weight.
 //
 // A visitor is called as
-//   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{})
+//   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{}, matrices = 1)
 //   v(name, Vector&, size, presence = kRequired, order = RowOrder{})
-// with references to const where the owner is const.
+// with references to const where the owner is const. A file may have `matrices` of equal shape as
+// one tensor; they are one Matrix, one below the other, and `rows` counts all of them.
 #pragma once
 
 #include <string>
@@ -38,7 +39,7 @@ class CountBytes {
 class CheckShapes {
  public:
   void operator()(const std::string& name, const Matrix& m, int rows, int cols,
-                  Presence presence = kRequired, RowOrder = {}) {
+                  Presence presence = kRequired, RowOrder = {}, int = 1) {
     if (absent_as_it_may(name, m.empty(), presence)) return;
     if (m.rows() == rows && m.cols() == cols) return;
     complain("tensor '" + name + "' is " + std::to_string(m.rows()) + " x " +

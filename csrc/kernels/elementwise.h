@@ -58,6 +58,24 @@ void gate(GateActivation activation, const float* gate_in, const float* up, floa
   }
 }
 
+// Lanes past the end take part with the largest value, and then weigh nothing.
+void softmax(float* x, int n) {
+  float maximum = x[0];
+  for (int i = 1; i < n; ++i) maximum = x[i] > maximum ? x[i] : maximum;
+  alignas(64) float lanes[16];
+  Vec sum = zero();
+  for (int i = 0; i < n; i += 16) {
+    const int filled = n - i < 16 ? n - i : 16;
+    for (int l = 0; l < 16; ++l) lanes[l] = l < filled ? x[i + l] : maximum;
+    const Vec e = keep_range(exp_vec(sub(load(lanes), broadcast(maximum))), 0, filled, 0.0f);
+    sum = add(sum, e);
+    store(lanes, e);
+    for (int l = 0; l < filled; ++l) x[i + l] = lanes[l];
+  }
+  const float total = reduce_add(sum);
+  for (int i = 0; i < n; ++i) x[i] /= total;
+}
+
 void quantize(const Activations& x, size_t first_block, size_t last_block) {
   for (size_t b = first_block; b < last_block; ++b) {
     const float* in = x.values + b * kBlockValues;

@@ -65,6 +65,9 @@ struct Kernels {
   // out = activation(gate) * up.
   void (*gate)(GateActivation activation, const float* gate, const float* up, float* out, int n);
 
+  // Makes n values, any number, their softmax.
+  void (*softmax)(float* x, int n);
+
   // Fills the 8-bit form of blocks [first, last), counted over all rows.
   void (*quantize)(const Activations& x, size_t first_block, size_t last_block);
 

@@ -22,7 +22,7 @@ namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName, rms_norm, add_rows, gate, quantize, matmul, rope, to_half, attend};
+  return {kIsaName, rms_norm, add_rows, gate, softmax, quantize, matmul, rope, to_half, attend};
 }
 
 }  // namespace

@@ -24,7 +24,10 @@ from support.spm_vocabulary import SPM
 from support.vocabulary_model import write_vocabulary_model
 
 SMALL = Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False)
-SMALL_GEMMA = Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True)
+SMALL_SHAPES = {
+    "gemma3": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
+    "qwen3moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2),
+}
 IQ4_XS = 23
 
 
@@ -45,7 +48,7 @@ def sound(folder: Path) -> Files:
     """Small files that load, one per family, and one with a vocabulary."""
     files = Files()
     for family in FAMILIES:
-        shape = SMALL_GEMMA if family == "gemma3" else SMALL
+        shape = SMALL_SHAPES.get(family, SMALL)
         write_model(folder / "sound.gguf", family, shape, "Q4_0", 1)
         files[family] = (folder / "sound.gguf").read_bytes()
     write_vocabulary_model(folder / "sound.gguf", SPM)
@@ -221,7 +224,8 @@ def _set(name: str, value: object) -> Callable[[RawGguf], None]:
         (_set("dims", [32, 31]), "31 x 32, expected 32 x 32"),
         (_set("dims", [64, 16]), "16 x 64, expected 32 x 32"),
         (_set("dims", [1024]), "1 x 1024, expected 32 x 32"),
-        (_set("dims", [32, 16, 2]), "shape of a matrix"),
+        (_set("dims", [32, 16, 2]), "2 x 16 x 32, expected 32 x 32"),
+        (_set("dims", [32, 16, 2, 1]), "shape of a matrix"),
         (_set("kind", IQ4_XS), "IQ4_XS; supported are F32"),
         (_set("kind", 4), "Q4_2; supported are F32"),
         (_set("kind", 2**31), "unknown; supported are F32"),
@@ -265,7 +269,7 @@ def test_another_architecture_is_refused_by_name(raw: RawGguf, folder: Path) -> 
     raw.set("general.architecture", "mamba")
     message = complaint(raw.to_bytes(), folder)
     assert "'mamba'" in message
-    assert "gemma3, llama, qwen2, qwen3" in message
+    assert "gemma3, llama, qwen2, qwen3, qwen3moe" in message
 
 
 def test_an_absurd_architecture_makes_no_absurd_message(raw: RawGguf, folder: Path) -> None:

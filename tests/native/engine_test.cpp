@@ -237,6 +237,16 @@ void a_model_with_a_wrong_part_does_not_pass_its_check() {
     spec = sound;
     std::get<maglio::GatedSpec>(spec.layers[0].feed_forward).n_ff = strange;
     CHECK(!spec.check().empty());
+    for (int maglio::ExpertsSpec::* part :
+         {&maglio::ExpertsSpec::n_ff, &maglio::ExpertsSpec::n_expert}) {
+      spec = sound;
+      std::get<maglio::ExpertsSpec>(spec.layers[2].feed_forward).*part =
+          strange == 8 ? -8 : strange;
+      CHECK(!spec.check().empty());
+    }
+    spec = sound;
+    std::get<maglio::ExpertsSpec>(spec.layers[2].feed_forward).n_used = strange;
+    CHECK(!spec.check().empty());
   }
   const std::shared_ptr<Model> model = small_model::make(TensorType::kF32);
   const size_t bytes = model->weight_bytes();

@@ -1,4 +1,4 @@
-// A small model made in memory for runs under sanitizers: two layers of different shapes with every
+// A small model made in memory for runs under sanitizers: layers of different shapes with every
 // part a family can have. The first one sees 5 positions.
 #pragma once
 
@@ -94,7 +94,7 @@ inline maglio::ModelSpec spec() {
   attention.n_kv_head = 2;
   attention.head_dim = 32;
   attention.scale = 0.2f;
-  maglio::LayerSpec first, second;
+  maglio::LayerSpec first, second, third;
   attention.window = 5;
   attention.head_norms = true;
   first.mixer = attention;
@@ -109,7 +109,14 @@ inline maglio::ModelSpec spec() {
   attention.rope = 1;
   second.mixer = attention;
   second.feed_forward = maglio::GatedSpec{512, maglio::GateActivation::kSilu};
-  spec.layers = {first, second};
+  third.mixer = attention;
+  maglio::ExpertsSpec experts;
+  experts.n_ff = 256;
+  experts.n_expert = 5;
+  experts.n_used = 2;
+  experts.scale = 0.75f;
+  third.feed_forward = experts;
+  spec.layers = {first, second, third};
   return spec;
 }
 
@@ -119,7 +126,8 @@ struct Fill {
   bool biases;
 
   void operator()(const std::string&, Matrix& m, int rows, int cols,
-                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {},
+                  int = 1) const {
     if (presence == maglio::kRequired) m = matrix(type, rows, cols);
   }
   void operator()(const std::string&, maglio::Vector& v, int size,

@@ -14,21 +14,22 @@ initialisation, so activations stay near one in every layer.
 from __future__ import annotations
 
 import hashlib
+import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType, GGUFWriter
 
-Family = Literal["llama", "qwen2", "qwen3", "gemma3"]
-FAMILIES: tuple[Family, ...] = ("llama", "qwen2", "qwen3", "gemma3")
+Family = Literal["llama", "qwen2", "qwen3", "gemma3", "qwen3moe"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 WeightFormat = str | Callable[[str], str]
-"""A format's name, or a function from tensor name to format; vectors are always F32."""
+"""A format's name, or a function from tensor name to format; vectors and routers are F32."""
 
 FORMATS = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
 K_FORMATS = ("Q4_K", "Q5_K", "Q6_K")
@@ -43,7 +44,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Dimensions of a model; ``window`` is 0 without sliding-window attention."""
+    """Dimensions of a model; ``window`` is 0 without sliding-window attention.
+
+    With experts, ``n_ff`` is the length of one.
+    """
 
     n_layer: int
     n_embd: int
@@ -55,6 +59,8 @@ class Shape:
     n_ctx: int
     window: int
     tied: bool
+    n_expert: int = 0
+    n_used: int = 0
 
     @property
     def n_q(self) -> int:
@@ -72,6 +78,7 @@ TINY: dict[Family, Shape] = {
     "qwen2": Shape(2, 96, 6, 2, 16, 224, 300, 256, 0, True),
     "qwen3": Shape(2, 64, 3, 1, 64, 160, 300, 256, 0, True),
     "gemma3": Shape(7, 96, 4, 1, 64, 160, 301, 256, 32, True),
+    "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -79,6 +86,7 @@ TINY_K: dict[Family, Shape] = {
     "qwen2": Shape(2, 256, 8, 2, 32, 512, 300, 256, 0, True),
     "qwen3": Shape(2, 256, 6, 2, 128, 512, 300, 256, 0, True),
     "gemma3": Shape(7, 256, 4, 1, 64, 512, 301, 256, 32, True),
+    "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
 }
 
 QWEN3_06B = Shape(28, 1024, 16, 8, 128, 3072, 151936, 40960, 0, True)
@@ -105,14 +113,14 @@ def write_model(
     """
     choose = weight_format if callable(weight_format) else lambda _name: weight_format
     tensors = [
-        (name, dims, "F32" if len(dims) == 1 else choose(name))
+        (name, dims, "F32" if len(dims) == 1 or "ffn_gate_inp" in name else choose(name))
         for name, dims in _tensors(family, shape)
     ]
     writer = GGUFWriter(path, family)
     _write_metadata(writer, family, shape)
     for name, dims, fmt in tensors:
         row_bytes = _row_bytes(name, fmt, dims[-1])
-        size = row_bytes * (dims[0] if len(dims) == 2 else 1)
+        size = row_bytes * math.prod(dims[:-1])
         kind = GGMLQuantizationType[fmt]
         stored = (*dims[:-1], row_bytes)  # the writer turns uint8 shapes into weights
         writer.add_tensor_info(name, stored, np.dtype(np.uint8), size, raw_dtype=kind)
@@ -132,7 +140,13 @@ def _write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     writer.add_context_length(shape.n_ctx)
     writer.add_embedding_length(shape.n_embd)
     writer.add_block_count(shape.n_layer)
-    writer.add_feed_forward_length(shape.n_ff)
+    if shape.n_expert:
+        writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
+        writer.add_expert_feed_forward_length(shape.n_ff)
+        writer.add_expert_count(shape.n_expert)
+        writer.add_expert_used_count(shape.n_used)
+    else:
+        writer.add_feed_forward_length(shape.n_ff)
     writer.add_head_count(shape.n_head)
     writer.add_head_count_kv(shape.n_kv_head)
     writer.add_key_length(shape.head_dim)
@@ -148,7 +162,7 @@ def _write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
 
 
 def _tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield (name, dimensions as rows x columns) of every tensor in the order of real files."""
+    """Yield (name, dimensions, the row length last) of every tensor in the order of real files."""
     embd, ff = shape.n_embd, shape.n_ff
     yield "token_embd.weight", (shape.n_vocab, embd)
     for layer in range(shape.n_layer):
@@ -162,13 +176,19 @@ def _tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...
             yield block + "attn_q.bias", (shape.n_q,)
             yield block + "attn_k.bias", (shape.n_kv,)
             yield block + "attn_v.bias", (shape.n_kv,)
-        if family in ("qwen3", "gemma3"):
+        if family in ("qwen3", "gemma3", "qwen3moe"):
             yield block + "attn_q_norm.weight", (shape.head_dim,)
             yield block + "attn_k_norm.weight", (shape.head_dim,)
         if family == "gemma3":
             yield block + "post_attention_norm.weight", (embd,)
             yield block + "post_ffw_norm.weight", (embd,)
         yield block + "ffn_norm.weight", (embd,)
+        if shape.n_expert:
+            yield block + "ffn_gate_inp.weight", (shape.n_expert, embd)
+            yield block + "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
+            yield block + "ffn_up_exps.weight", (shape.n_expert, ff, embd)
+            yield block + "ffn_down_exps.weight", (shape.n_expert, embd, ff)
+            continue
         yield block + "ffn_gate.weight", (ff, embd)
         yield block + "ffn_up.weight", (ff, embd)
         yield block + "ffn_down.weight", (embd, ff)
@@ -185,16 +205,20 @@ _GAINS = {
     "attn_v": 1.0,
     "ffn_gate": 1.0,
     "ffn_up": 1.0,
+    "ffn_gate_inp": 4.0,
+    "ffn_gate_exps": 1.0,
+    "ffn_up_exps": 1.0,
     "output": LOGIT_STD,
     "token_embd": LOGIT_STD,
 }
 """Standard deviation of a matrix's outputs for inputs of root mean square 1.
 
 Queries and keys make scores with a deviation of 1.4, so attention picks out a few positions and
-the logits depend on the context.
+the logits depend on the context. Routers prefer some experts clearly, or the rounding of
+activations to 8 bits would often change which ones a row takes.
 """
 
-_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6}
+_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0}
 """Gains of the matrices that write to the residual stream, before :func:`_branch_scale`."""
 
 
@@ -231,7 +255,7 @@ def _tensor_bytes(shape: Shape, name: str, dims: tuple[int, ...], fmt: str, seed
         else:
             values = _norm_mean(shape, stem) * (1.0 + 0.2 * noise)
         return np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
-    rows, columns = dims
+    rows, columns = math.prod(dims[:-1]), dims[-1]
     gain = _GAINS.get(stem) or _BRANCH_GAINS[stem] * _branch_scale(shape)
     deviation = np.full(rows, gain / np.sqrt(columns), dtype=np.float32)
     if stem in ("token_embd", "output"):

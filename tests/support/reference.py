@@ -2,7 +2,7 @@
 
 It reads a GGUF file through the ``gguf`` package, dequantizes every weight and computes the whole
 sequence at once with a causal mask, without cache, batching or activation quantization. Families:
-llama, qwen2, qwen3 and gemma3, each as llama.cpp defines it.
+llama, qwen2, qwen3, gemma3 and qwen3moe, each as llama.cpp defines it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 Array = npt.NDArray[Any]
+
+PARTS = ("gate", "up", "down")
 
 
 class Reference:
@@ -39,6 +41,9 @@ class Reference:
         self.rope_scale: float = self._key(
             "rope.scaling.factor", self._key("rope.scale_linear", 1.0)
         )
+        self.n_expert: int = self._key("expert_count", 0)
+        self.n_used: int = self._key("expert_used_count", 0)
+        self.expert_scale: float = self._key("expert_weights_scale", 0.0) or 1.0
         self.local_every: int = self._key("attention.sliding_window_pattern", 6)
 
     def logits(self, tokens: Sequence[int]) -> Array:
@@ -59,12 +64,29 @@ class Reference:
             attended = self._norm(attended, name + "post_attention_norm.weight")
         x = x + attended
         h = self._norm(x, name + "ffn_norm.weight")
-        activation = gelu_tanh if self.family == "gemma3" else silu
-        h = activation(self._linear(h, name + "ffn_gate")) * self._linear(h, name + "ffn_up")
-        h = self._linear(h, name + "ffn_down")
+        h = self._experts(layer, h) if self.n_expert else self._dense(layer, h)
         if self.family == "gemma3":
             h = self._norm(h, name + "post_ffw_norm.weight")
         return x + h
+
+    def _dense(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}.ffn_"
+        activation = gelu_tanh if self.family == "gemma3" else silu
+        h = activation(self._linear(x, name + "gate")) * self._linear(x, name + "up")
+        return self._linear(h, name + "down")
+
+    def _experts(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}.ffn_"
+        gate, up, down = (self._weight(f"{name}{part}_exps.weight") for part in PARTS)
+        probabilities = softmax(self._linear(x, name + "gate_inp"))
+        out = np.zeros_like(x)
+        for row, p in enumerate(probabilities):
+            chosen = np.argsort(-p, kind="stable")[: self.n_used]
+            weights = p[chosen] / max(p[chosen].sum(), 2.0**-14) * self.expert_scale
+            for expert, weight in zip(chosen, weights, strict=True):
+                h = silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
+                out[row] += weight * (down[expert] @ h)
+        return out
 
     def _attention(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.attn_"

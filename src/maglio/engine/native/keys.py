@@ -37,6 +37,8 @@ _HARMLESS_PREFIXES = ("vision.", "classifier.")
 
 _FREQUENCY_FACTORS = "rope_freqs.weight"
 
+FeedForwardSpec = _core.GatedSpec | _core.ExpertsSpec
+
 _PLAUSIBLE = 4096
 """Most layers, and values of a head, for which anything is built; the core checks the rest."""
 
@@ -160,6 +162,31 @@ class Keys:
         spec.activation = activation
         return spec
 
+    def experts(
+        self, activation: GateActivation = GateActivation.SILU, *, normalize: bool
+    ) -> _core.ExpertsSpec:
+        """Describe a feed-forward sub-layer of experts, chosen by a softmax over all of them.
+
+        Args:
+            activation: of an expert.
+            normalize: the weights of those that a row takes are scaled to sum to one.
+        """
+        self.only("expert_gating_func", 1)  # softmax
+        self.only("expert_group_count", 0, 1)
+        self.only("expert_shared_count", 0)
+        spec = _core.ExpertsSpec()
+        spec.n_expert = self.integer("expert_count")
+        spec.n_used = self.integer("expert_used_count")
+        self.ignore("feed_forward_length")  # of a dense sub-layer, where there is one
+        if not self.has("expert_feed_forward_length"):
+            spec.n_ff = self.integer("feed_forward_length") // spec.n_used
+        else:
+            spec.n_ff = self.integer("expert_feed_forward_length")
+        spec.normalize = normalize
+        spec.scale = self._factor("expert_weights_scale")
+        spec.activation = activation
+        return spec
+
     def rope(self) -> int:
         """Add the rotation of layers that see the whole context, scaled as the file says."""
         base = self.real("rope.freq_base", 10000.0)
@@ -173,7 +200,7 @@ class Keys:
         self,
         *,
         mixers: Sequence[_core.AttentionSpec],
-        feed_forward: _core.GatedSpec,
+        feed_forward: FeedForwardSpec,
         post_norms: bool = False,
         embedding_scale: float = 1.0,
         tensors: Mapping[str, _core.Source] | None = None,
@@ -218,6 +245,10 @@ class Keys:
                     "so its output could be wrong",
                 )
 
+    def _factor(self, name: str) -> float:
+        """Return a factor, which may be absent or, for "none", 0."""
+        return 1.0 if self._file.metadata.get(self._key(name)) == 0 else self.real(name, 1.0)
+
     def _key(self, name: str) -> str:
         self._read.add(name)
         return f"{self.architecture}.{name}"
@@ -237,7 +268,7 @@ class Keys:
         self,
         index: int,
         mixer: _core.AttentionSpec,
-        feed_forward: _core.GatedSpec,
+        feed_forward: FeedForwardSpec,
         post_norms: bool,
         tensors: Mapping[str, _core.Source],
     ) -> _core.LayerSpec:
