@@ -62,11 +62,11 @@ void bind_model(nb::module_& m) {
   nb::class_<RopeSpec>(m, "RopeSpec", "A rotation: the angle per position of each pair.")
       .def(
           "__init__",
-          [](RopeSpec* self, const Doubles& inverse_frequencies) {
+          [](RopeSpec* self, const Doubles& inverse_frequencies, double magnitude) {
             const double* p = inverse_frequencies.data();
-            new (self) RopeSpec{{p, p + inverse_frequencies.shape(0)}};
+            new (self) RopeSpec{{p, p + inverse_frequencies.shape(0)}, magnitude};
           },
-          "inverse_frequencies"_a);
+          "inverse_frequencies"_a, "magnitude"_a = 1.0);
   nb::class_<Source>(m, "Source", "Rows of a tensor that stand for a weight.")
       .def(nb::init<std::string, int, int>(), "tensor"_a, "first_row"_a = 0, "all_rows"_a = 0);
   nb::class_<AttentionSpec>(m, "AttentionSpec", "The shape of an attention sub-layer.")
@@ -77,7 +77,12 @@ void bind_model(nb::module_& m) {
       .def_rw("scale", &AttentionSpec::scale)
       .def_rw("window", &AttentionSpec::window)
       .def_rw("rope", &AttentionSpec::rope)
+      .def_rw("rotated", &AttentionSpec::rotated)
+      .def_rw("cap", &AttentionSpec::cap)
+      .def_rw("temperature", &AttentionSpec::temperature)
+      .def_rw("temperature_length", &AttentionSpec::temperature_length)
       .def_rw("head_norms", &AttentionSpec::head_norms)
+      .def_rw("wide_norms", &AttentionSpec::wide_norms)
       .def_rw("paired_rows", &AttentionSpec::paired_rows);
   nb::class_<GatedSpec>(m, "GatedSpec", "The shape of a gated feed-forward sub-layer.")
       .def(nb::init<>())
@@ -95,6 +100,7 @@ void bind_model(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("mixer", &LayerSpec::mixer)
       .def_rw("feed_forward", &LayerSpec::feed_forward)
+      .def_rw("pre_norms", &LayerSpec::pre_norms)
       .def_rw("post_norms", &LayerSpec::post_norms)
       .def_rw("sources", &LayerSpec::sources);
   nb::class_<ModelSpec>(m, "ModelSpec", "The shape of a model.")
@@ -104,6 +110,9 @@ void bind_model(nb::module_& m) {
       .def_rw("n_vocab", &ModelSpec::n_vocab)
       .def_rw("norm_eps", &ModelSpec::norm_eps)
       .def_rw("embedding_scale", &ModelSpec::embedding_scale)
+      .def_rw("residual_scale", &ModelSpec::residual_scale)
+      .def_rw("logit_scale", &ModelSpec::logit_scale)
+      .def_rw("logit_cap", &ModelSpec::logit_cap)
       .def_rw("ropes", &ModelSpec::ropes)
       .def_rw("layers", &ModelSpec::layers)
       .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
@@ -119,6 +128,12 @@ void bind_model(nb::module_& m) {
         return maglio::load_matrix(file, name, 1);
       },
       "file"_a, "name"_a, "Repacks one tensor of a file.");
+  m.def(
+      "read_vector",
+      [](const GgufFile& file, const std::string& name) {
+        return copy_row(maglio::load_vector(file, name));
+      },
+      "file"_a, "name"_a, "The floats of a tensor of one dimension.");
 
   nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
       .def_ro("spec", &Model::spec)

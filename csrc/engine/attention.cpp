@@ -1,6 +1,7 @@
 #include "engine/attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/pass.h"
 
@@ -25,6 +26,8 @@ struct AttentionRun {
   void place_key(const Row& row, float* k, int head) const;
   void place_value(const Row& row, float* v, int head) const;
   void prepare(float* x, const Vector& bias, int head, const Vector& norm) const;
+  void rotate(float* x, int position, float scale) const;
+  void norm_wide() const;
   void attend() const;
   void attend_range(const RowRange& range, int first, int last) const;
   void quantize() const;
@@ -37,19 +40,44 @@ void AttentionRun::prepare(float* x, const Vector& bias, int head, const Vector&
   if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, eps, x);
 }
 
+// Rotates what is rotated of a head, and scales all of it.
+void AttentionRun::rotate(float* x, int position, float scale) const {
+  int rotated = 0;
+  if (spec.rope != kNoRope) {
+    const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
+    rotated = spec.rotated_values();
+    pass.kernels.rope(x, rope.cosines(position), rope.sines(position), rotated / 2, scale);
+  }
+  for (int i = rotated; i < spec.head_dim; ++i) x[i] *= scale;
+}
+
+// Norms over all heads of a row together.
+void AttentionRun::norm_wide() const {
+  const auto norm = [this](float* x, const Vector& bias, const Vector& weight, int n) {
+    if (!bias.empty()) pass.kernels.add(x, bias.data(), n);
+    pass.kernels.rms_norm(x, weight.data(), n, eps, x);
+  };
+  pass.each_row(member, pass.n(), [&](int row) {
+    const size_t at = static_cast<size_t>(row);
+    norm(pass.scratch.query.data() + at * q_dim(), weights.query_bias, weights.query_norm, q_dim());
+    norm(pass.scratch.key.data() + at * kv_dim(), weights.key_bias, weights.key_norm, kv_dim());
+  });
+}
+
 void AttentionRun::place_query(const Row& row, float* q, int head) const {
-  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
-  prepare(q, weights.query_bias, head, weights.query_norm);
-  pass.kernels.rope(q, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
-                    spec.scale);
+  if (!spec.wide_norms) prepare(q, weights.query_bias, head, weights.query_norm);
+  float scale = spec.scale;
+  if (spec.temperature != 0.0f) {
+    const double growth = std::log(1.0 + row.position / spec.temperature_length);
+    scale *= static_cast<float>(1.0 + spec.temperature * growth);
+  }
+  rotate(q, row.position, scale);
 }
 
 void AttentionRun::place_key(const Row& row, float* k, int head) const {
-  const RopeTable& rope = pass.scratch.ropes[static_cast<size_t>(spec.rope)];
   uint16_t half[kMaxHeadDim];
-  prepare(k, weights.key_bias, head, weights.key_norm);
-  pass.kernels.rope(k, rope.cosines(row.position), rope.sines(row.position), spec.head_dim / 2,
-                    1.0f);
+  if (!spec.wide_norms) prepare(k, weights.key_bias, head, weights.key_norm);
+  rotate(k, row.position, 1.0f);
   pass.kernels.to_half(k, half, spec.head_dim);
   row.cache->put_key(layer, head, row.position, half);
 }
@@ -95,7 +123,7 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
       const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
       queries[count] = {pass.scratch.query.data() + at, out.values + at, begin, end};
     }
-    pass.kernels.attend(range.cache->head(layer, kv), spec.head_dim, queries, count);
+    pass.kernels.attend(range.cache->head(layer, kv), spec.head_dim, spec.cap, queries, count);
   }
 }
 
@@ -150,6 +178,7 @@ void Attention::run(Pass& pass, int member, int layer) const {
   pass.project(phase + kQueryKeyValue, {{query.view(), in, s.query.data(), n},
                                         {key.view(), in, s.key.data(), n},
                                         {value.view(), in, s.value.data(), n}});
+  if (spec.wide_norms) part.norm_wide();
   part.place_heads();
   part.attend();
   part.quantize();

@@ -16,13 +16,15 @@ struct Attention {
   template <typename Self, typename V>
   static void visit(Self& self, V&& v, int n_embd) {
     const AttentionSpec& s = self.spec;
-    const Presence norms = s.head_norms ? kRequired : kAbsent;
+    const Presence norms = s.head_norms || s.wide_norms ? kRequired : kAbsent;
+    const int query_norm = s.wide_norms ? s.query_rows() : s.head_dim;
+    const int key_norm = s.wide_norms ? s.kv_rows() : s.head_dim;
     v("attn_q.weight", self.query, s.query_rows(), n_embd, kRequired, s.query_order());
     v("attn_k.weight", self.key, s.kv_rows(), n_embd, kRequired, s.key_order());
     v("attn_v.weight", self.value, s.kv_rows(), n_embd);
     v("attn_output.weight", self.output, n_embd, s.query_rows());
-    v("attn_q_norm.weight", self.query_norm, s.head_dim, norms);
-    v("attn_k_norm.weight", self.key_norm, s.head_dim, norms);
+    v("attn_q_norm.weight", self.query_norm, query_norm, norms);
+    v("attn_k_norm.weight", self.key_norm, key_norm, norms);
     v("attn_q.bias", self.query_bias, s.query_rows(), kIfPresent, s.query_order());
     v("attn_k.bias", self.key_bias, s.kv_rows(), kIfPresent, s.key_order());
     v("attn_v.bias", self.value_bias, s.kv_rows(), kIfPresent);

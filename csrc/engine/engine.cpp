@@ -57,6 +57,16 @@ void compute_logits(Pass& pass, int member) {
   });
   pass.project(static_cast<int>(model.layers.size()) * kLayerPhases,
                {{head.view(), pass.scratch.embd_in.view(model.spec.n_embd), pass.logits, n}});
+  const float scale = model.spec.logit_scale, cap = model.spec.logit_cap;
+  if (scale == 1.0f && cap == 0.0f) return;
+  const int n_vocab = model.spec.n_vocab;
+  pass.each_row(member, n, [&](int i) {
+    float* row = pass.logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab);
+    if (scale != 1.0f) {
+      for (int t = 0; t < n_vocab; ++t) row[t] *= scale;
+    }
+    if (cap != 0.0f) pass.kernels.soft_cap(row, n_vocab, cap);
+  });
 }
 
 void run(Pass& pass, int member) {

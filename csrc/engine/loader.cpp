@@ -20,8 +20,9 @@ std::vector<int32_t> split_pairs(const RowOrder& order) {
   std::vector<int32_t> rows;
   for (int head = 0; head < order.heads; ++head) {
     for (int parity = 0; parity < 2; ++parity) {
-      for (int i = parity; i < order.head_dim; i += 2) rows.push_back(head * order.head_dim + i);
+      for (int i = parity; i < order.rotated; i += 2) rows.push_back(head * order.head_dim + i);
     }
+    for (int i = order.rotated; i < order.head_dim; ++i) rows.push_back(head * order.head_dim + i);
   }
   return rows;
 }
@@ -192,6 +193,10 @@ std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& s
   Model::visit(*model, own, of_layer);
   load.check_all_used(known, spec.architecture);
   return model;
+}
+
+Vector load_vector(const GgufFile& file, const std::string& name) {
+  return read_floats(file, find(file, name));
 }
 
 Matrix load_matrix(const GgufFile& file, const std::string& name, int threads) {

@@ -16,7 +16,8 @@ namespace maglio {
 std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& spec,
                                         const std::set<std::string>& known, int threads);
 
-// One tensor as it is.
+// One tensor as it is, a matrix or a vector of floats.
 Matrix load_matrix(const GgufFile& file, const std::string& tensor, int threads);
+Vector load_vector(const GgufFile& file, const std::string& tensor);
 
 }  // namespace maglio

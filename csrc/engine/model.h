@@ -17,16 +17,17 @@ using FeedForward = std::variant<Gated, Experts>;
 struct Layer {
   Mixer mixer;
   FeedForward feed_forward;
-  Vector mixer_norm, feed_forward_norm;
-  Vector mixer_post_norm, feed_forward_post_norm;  // empty in models without
+  Vector mixer_norm, feed_forward_norm;            // empty in models without, like
+  Vector mixer_post_norm, feed_forward_post_norm;  // these
 
   template <typename Self, typename V>
-  static void visit(Self& self, V&& v, int n_embd, bool post_norms) {
-    const Presence post = post_norms ? kRequired : kAbsent;
-    v("attn_norm.weight", self.mixer_norm, n_embd);
+  static void visit(Self& self, V&& v, int n_embd, const LayerSpec& spec) {
+    const Presence pre = spec.pre_norms ? kRequired : kAbsent;
+    const Presence post = spec.post_norms ? kRequired : kAbsent;
+    v("attn_norm.weight", self.mixer_norm, n_embd, pre);
     std::visit([&](auto& part) { part.visit(part, v, n_embd); }, self.mixer);
     v("post_attention_norm.weight", self.mixer_post_norm, n_embd, post);
-    v("ffn_norm.weight", self.feed_forward_norm, n_embd);
+    v("ffn_norm.weight", self.feed_forward_norm, n_embd, pre);
     std::visit([&](auto& part) { part.visit(part, v, n_embd); }, self.feed_forward);
     v("post_ffw_norm.weight", self.feed_forward_post_norm, n_embd, post);
   }
@@ -55,7 +56,7 @@ struct Model {
       const auto prefixed = [&](const char* name, auto& weight, auto... shape) {
         in(i, name, weight, shape...);
       };
-      Layer::visit(self.layers[i], prefixed, n_embd, self.spec.layers[i].post_norms);
+      Layer::visit(self.layers[i], prefixed, n_embd, self.spec.layers[i]);
     }
   }
 

@@ -82,8 +82,12 @@ void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
 void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
   const int n_embd = model.spec.n_embd;
   const Activations in = scratch.embd_in.view(n_embd);
-  kernels.rms_norm(residual(from), weight.data(), n_embd, model.spec.norm_eps,
-                   in.values + static_cast<size_t>(to) * n_embd);
+  float* out = in.values + static_cast<size_t>(to) * n_embd;
+  if (weight.empty()) {
+    std::copy_n(residual(from), n_embd, out);
+  } else {
+    kernels.rms_norm(residual(from), weight.data(), n_embd, model.spec.norm_eps, out);
+  }
   if (!quantize) return;
   const size_t blocks = static_cast<size_t>(n_embd) / kBlockValues;
   kernels.quantize(in, blocks * to, blocks * (to + 1));
@@ -94,6 +98,9 @@ void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
   float* y = scratch.projected.data() + static_cast<size_t>(row) * n_embd;
   if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
   if (!post_norm.empty()) kernels.rms_norm(y, post_norm.data(), n_embd, model.spec.norm_eps, y);
+  if (model.spec.residual_scale != 1.0f) {
+    for (int i = 0; i < n_embd; ++i) y[i] *= model.spec.residual_scale;
+  }
   kernels.add(residual(row), y, n_embd);
 }
 

@@ -117,9 +117,11 @@ struct Pass {
     pool.barrier();
   }
 
-  // Row `to` of embd_in becomes the normed residual of row `from`, in 8 bits too if `quantize`.
+  // Row `to` of embd_in becomes the residual of row `from`, normed where there is a weight, in 8
+  // bits too if `quantize`.
   void norm_input(int from, int to, const Vector& weight, bool quantize);
-  // Adds what a sub-layer projected, with its bias and norm if it has them, to the residual stream.
+  // Adds what a sub-layer projected, with its bias, norm and scale if it has them, to the residual
+  // stream.
   void join(int row, const Vector& bias, const Vector& post_norm);
   void project(int phase, const Product* products, size_t count);
   void project(int phase, std::initializer_list<Product> products) {

@@ -19,8 +19,8 @@ void RopeTable::grow(const RopeSpec& spec, int positions) {
   for (size_t p = from; p < to; ++p) {
     for (size_t i = 0; i < half_; ++i) {
       const double angle = static_cast<double>(p) * spec.inverse_frequencies[i];
-      cosines_[p * half_ + i] = static_cast<float>(std::cos(angle));
-      sines_[p * half_ + i] = static_cast<float>(std::sin(angle));
+      cosines_[p * half_ + i] = static_cast<float>(std::cos(angle) * spec.magnitude);
+      sines_[p * half_ + i] = static_cast<float>(std::sin(angle) * spec.magnitude);
     }
   }
 }

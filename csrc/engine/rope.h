@@ -8,7 +8,8 @@ namespace maglio {
 
 // Frequencies of a kind of layer: angle = position * inverse_frequency[i].
 struct RopeSpec {
-  std::vector<double> inverse_frequencies;  // [head_dim / 2]
+  std::vector<double> inverse_frequencies;  // of each rotated pair
+  double magnitude = 1;                     // of the cosines and sines
 };
 
 // Cosines and sines of every position so far.

@@ -28,7 +28,11 @@ std::string first_of(std::initializer_list<std::string> complaints) {
 
 std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
   if (window < 0) return "a sliding window is negative";
-  if (rope < 0 || static_cast<size_t>(rope) >= ropes.size()) return "a rotation is not defined";
+  if (rope != kNoRope && (rope < 0 || static_cast<size_t>(rope) >= ropes.size())) {
+    return "a rotation is not defined";
+  }
+  if (head_norms && wide_norms) return "queries are normed twice";
+  if (temperature != 0 && temperature_length < 1) return "a temperature has no length";
   const std::string complaint = first_of({
       check_dimension("the head dimension", head_dim, 16, kMaxHeadDim),
       check_dimension("the number of key/value heads", n_kv_head, 1, kMaxDimension),
@@ -38,9 +42,12 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
                       kMaxDimension),
   });
   if (!complaint.empty()) return complaint;
-  const size_t rotated = 2 * ropes[static_cast<size_t>(rope)].inverse_frequencies.size();
-  return rotated == static_cast<size_t>(head_dim) ? ""
-                                                  : "a rotation does not cover the head dimension";
+  if (rotated < 0 || rotated > head_dim) return "more values are rotated than a head has";
+  if (rope == kNoRope) return "";
+  const size_t covered = 2 * ropes[static_cast<size_t>(rope)].inverse_frequencies.size();
+  return covered == static_cast<size_t>(rotated_values())
+             ? ""
+             : "a rotation does not cover the head dimension";
 }
 
 std::string GatedSpec::check() const {

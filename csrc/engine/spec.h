@@ -12,28 +12,43 @@
 
 namespace maglio {
 
-// For rotating halves of heads: the file's rows are in the order of pairs (2i, 2i + 1) within each
-// of `heads` heads, and the engine wants (i, i + head_dim / 2). No heads: the file's order.
+// For rotating halves of heads: the first `rotated` of each of `heads` heads' rows are in the order
+// of pairs (2i, 2i + 1) in the file, and the engine wants (i, i + rotated / 2). No heads: the
+// file's order.
 struct RowOrder {
   int heads = 0;
   int head_dim = 0;
+  int rotated = 0;
 };
+
+constexpr int kNoRope = -1;
 
 struct AttentionSpec {
   int n_head = 0;
   int n_kv_head = 0;
   int head_dim = 0;
   float scale = 0;
-  int window = 0;            // positions a query can see, itself included; 0 for all
-  int rope = 0;              // index into ModelSpec::ropes
-  bool head_norms = false;   // queries and keys are normed per head
-  bool paired_rows = false;  // the file orders query and key rows for rotation of pairs
+  int window = 0;              // positions a query can see, itself included; 0 for all
+  int rope = 0;                // index into ModelSpec::ropes, or kNoRope
+  int rotated = 0;             // first values of a head that are rotated; 0 for all
+  float cap = 0;               // scores become cap * tanh(score / cap); 0 for none
+  float temperature = 0;       // queries grow by this times ln(1 + position / temperature_length,
+  int temperature_length = 0;  // rounded down)
+  bool head_norms = false;     // queries and keys are normed per head
+  bool wide_norms = false;     // they are normed over all heads together
+  bool paired_rows = false;    // the file orders query and key rows for rotation of pairs
 
   int query_rows() const { return n_head * head_dim; }
   int kv_rows() const { return n_kv_head * head_dim; }
-  RowOrder query_order() const { return paired_rows ? RowOrder{n_head, head_dim} : RowOrder{}; }
-  RowOrder key_order() const { return paired_rows ? RowOrder{n_kv_head, head_dim} : RowOrder{}; }
+  int rotated_values() const { return rotated > 0 ? rotated : head_dim; }
+  RowOrder query_order() const { return order_of(n_head); }
+  RowOrder key_order() const { return order_of(n_kv_head); }
   std::string check(const std::vector<RopeSpec>& ropes) const;
+
+ private:
+  RowOrder order_of(int heads) const {
+    return paired_rows ? RowOrder{heads, head_dim, rotated_values()} : RowOrder{};
+  }
 };
 
 struct GatedSpec {
@@ -68,6 +83,7 @@ struct Source {
 struct LayerSpec {
   MixerSpec mixer;
   FeedForwardSpec feed_forward;
+  bool pre_norms = true;    // sub-layer inputs are normed
   bool post_norms = false;  // sub-layer outputs are normed before they join the residual stream
   std::map<std::string, Source> sources;  // by the weight's name within the layer
 };
@@ -78,6 +94,9 @@ struct ModelSpec {
   int n_vocab = 0;
   float norm_eps = 0;
   float embedding_scale = 1;
+  float residual_scale = 1;  // of what a sub-layer adds to the residual stream
+  float logit_scale = 1;
+  float logit_cap = 0;  // logits become cap * tanh(logit / cap); 0 for none
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
 

@@ -136,7 +136,8 @@ void add_values(const uint16_t* values, int head_dim, int lo, int hi, const Soft
 inline int block_begin(int position) { return position / kAttentionBlock * kAttentionBlock; }
 
 template <int kQueries>
-void attend_queries(const CacheHead& cache, int head_dim, const AttentionQuery* queries) {
+void attend_queries(const CacheHead& cache, int head_dim, float cap,
+                    const AttentionQuery* queries) {
   SoftmaxState states[kQueries];
   for (int n = 0; n < kQueries; ++n) {
     for (int d = 0; d < head_dim; d += 16) store(queries[n].out + d, zero());
@@ -153,6 +154,11 @@ void attend_queries(const CacheHead& cache, int head_dim, const AttentionQuery* 
     const uint16_t* values = page + cache.values;
     Vec scores[kQueries][kTilesPerBlock];
     score_block<kQueries>(page + cache.keys, next + cache.keys, head_dim, queries, scores);
+    if (cap != 0.0f) {
+      for (int n = 0; n < kQueries; ++n) {
+        for (Vec& score : scores[n]) score = soft_cap_vec(score, cap);
+      }
+    }
     int lo[kQueries], hi[kQueries];
     float shrink[kQueries];
     bool same = true;
@@ -183,16 +189,16 @@ void attend_queries(const CacheHead& cache, int head_dim, const AttentionQuery* 
   }
 }
 
-void attend(const CacheHead& cache, int head_dim, const AttentionQuery* queries, int n) {
+void attend(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries, int n) {
   switch (n) {
     case 4:
-      return attend_queries<4>(cache, head_dim, queries);
+      return attend_queries<4>(cache, head_dim, cap, queries);
     case 3:
-      return attend_queries<3>(cache, head_dim, queries);
+      return attend_queries<3>(cache, head_dim, cap, queries);
     case 2:
-      return attend_queries<2>(cache, head_dim, queries);
+      return attend_queries<2>(cache, head_dim, cap, queries);
     default:
-      return attend_queries<1>(cache, head_dim, queries);
+      return attend_queries<1>(cache, head_dim, cap, queries);
   }
 }
 

@@ -76,6 +76,26 @@ void softmax(float* x, int n) {
   for (int i = 0; i < n; ++i) x[i] /= total;
 }
 
+// cap * tanh(x / cap), where tanh(y) = 1 - 2 / (e^(2 y) + 1).
+inline Vec soft_cap_vec(Vec x, float cap) {
+  const Vec e = exp_vec(mul(x, broadcast(2.0f / cap)));
+  const Vec part = div(broadcast(2.0f), add(e, broadcast(1.0f)));
+  return mul(sub(broadcast(1.0f), part), broadcast(cap));
+}
+
+void soft_cap(float* x, int n, float cap) {
+  for (int i = 0; i < n; i += 16) {
+    if (n - i >= 16) {
+      store(x + i, soft_cap_vec(load(x + i), cap));
+      continue;
+    }
+    alignas(64) float lanes[16] = {};
+    for (int l = 0; l < n - i; ++l) lanes[l] = x[i + l];
+    store(lanes, soft_cap_vec(load(lanes), cap));
+    for (int l = 0; l < n - i; ++l) x[i + l] = lanes[l];
+  }
+}
+
 void quantize(const Activations& x, size_t first_block, size_t last_block) {
   for (size_t b = first_block; b < last_block; ++b) {
     const float* in = x.values + b * kBlockValues;

@@ -68,6 +68,9 @@ struct Kernels {
   // Makes n values, any number, their softmax.
   void (*softmax)(float* x, int n);
 
+  // Makes n values, any number, cap * tanh(x / cap).
+  void (*soft_cap)(float* x, int n, float cap);
+
   // Fills the 8-bit form of blocks [first, last), counted over all rows.
   void (*quantize)(const Activations& x, size_t first_block, size_t last_block);
 
@@ -77,14 +80,16 @@ struct Kernels {
                  int first_tile, int last_tile, float* out, size_t stride);
 
   // Rotates the pairs (i, i + half) of a head by the angles whose cosines and sines are given,
-  // then multiplies by `scale`. `half` is a multiple of 16, or 8.
+  // then multiplies them by `scale`.
   void (*rope)(float* head, const float* cosines, const float* sines, int half, float scale);
 
   // Rounds a head's key (or value) row to half precision.
   void (*to_half)(const float* x, uint16_t* out, int n);
 
-  // Softmax attention of up to 4 queries that share a key/value head.
-  void (*attend)(const CacheHead& cache, int head_dim, const AttentionQuery* queries, int n);
+  // Softmax attention of up to 4 queries that share a key/value head. With a cap, scores become
+  // cap * tanh(score / cap).
+  void (*attend)(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries,
+                 int n);
 };
 
 constexpr int kMaxAttentionQueries = 4;

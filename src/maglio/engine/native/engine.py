@@ -47,15 +47,15 @@ class NativeEngine:
         _require_memory(file.size, f"the weights of {file.path}")
         isa = machine.choose_isa()
         self.path: Path = file.path
+        architecture = file.text("general.architecture")
+        self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
         try:
-            self._model = load_model(file, threads=threads)
+            self._model = load_model(file, threads=threads, n_ctx=self._n_ctx)
         except MemoryError as error:
             raise OutOfMemoryError(
                 f"no memory for the weights of {file.path}; use a smaller or more strongly "
                 "quantized model"
             ) from error
-        architecture = file.text("general.architecture")
-        self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
         self._n_vocab: int = self._model.spec.n_vocab
         cache_budget = machine.available_memory() or _NO_LIMIT
         self._core = _core.Engine(self._model, isa, threads, cache_budget)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from maglio import _core
 from maglio._core import GateActivation
+from maglio.engine.native.rotation import chosen_by_length, frequencies, scaled
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
 
@@ -35,7 +36,8 @@ _HARMLESS = frozenset(
 _HARMLESS_PREFIXES = ("vision.", "classifier.")
 """Keys of other models that may travel in the same metadata."""
 
-_FREQUENCY_FACTORS = "rope_freqs.weight"
+NO_ROPE = -1
+"""What :meth:`Keys.attention` takes for layers without rotation."""
 
 FeedForwardSpec = _core.GatedSpec | _core.ExpertsSpec
 
@@ -48,14 +50,20 @@ class Keys:
 
     An array of one value per layer that are all equal is read as that value.
 
+    Args:
+        file: the open model file.
+        n_ctx: positions of a session, by which some files choose a rotation.
+
     Raises:
         ModelFileError: a key is missing, of a wrong type or implausible, here and in all methods.
     """
 
-    def __init__(self, file: ModelFile) -> None:
+    def __init__(self, file: ModelFile, n_ctx: int = 0) -> None:
         self.architecture = file.text("general.architecture")
         self._read: set[str] = set()
+        self._n_ctx = n_ctx
         self._ropes: list[_core.RopeSpec] = []
+        self._rotated: list[int] = []
         self._known_tensors: set[str] = set()
         self._whole = file
         n_layer = file.integer(f"{self.architecture}.block_count")
@@ -93,6 +101,11 @@ class Keys:
         """Return a positive number."""
         return self._file.real(self._key(name), default)
 
+    def factor(self, name: str, none: float = 1.0) -> float:
+        """Return a positive number; ``none`` if the key is absent or 0."""
+        value = self._file.metadata.get(self._key(name), 0)
+        return none if not isinstance(value, np.ndarray | list) and value == 0 else self.real(name)
+
     def text(self, name: str, default: str) -> str:
         """Return a string."""
         return self._file.text(self._key(name)) if self.has(name) else default
@@ -121,28 +134,53 @@ class Keys:
         """Make an error about a key."""
         return self._file.error(f"metadata {self._key(name)!r} {problem}")
 
+    def vector(self, name: str) -> npt.NDArray[np.float64] | None:
+        """Return the values of a tensor, or ``None`` if the file has none of that name."""
+        if name not in self._file.tensors:
+            return None
+        self._known_tensors.add(name)
+        try:
+            return np.asarray(_core.read_vector(self._file.header, name), np.float64)
+        except _core.GgufError as error:
+            raise self._file.error(str(error)) from error
+
+    def file_error(self, problem: str) -> ModelFileError:
+        """Make an error about the file."""
+        return self._file.error(problem)
+
+    def original_context(self) -> int:
+        """Positions that the model was trained for before its context was stretched."""
+        return self.integer(
+            "rope.scaling.original_context_length", self.integer("context_length", 2**30)
+        )
+
     def attention(
         self,
         *,
         rope: int,
         window: int = 0,
         scale: float | None = None,
+        cap: float = 0.0,
         head_norms: bool = False,
+        wide_norms: bool = False,
         paired_rows: bool = False,
     ) -> _core.AttentionSpec:
         """Describe the attention of a layer.
 
         Args:
-            rope: what :meth:`rope` returned.
+            rope: what :meth:`rope` returned, or :data:`NO_ROPE`.
             window: positions a query sees, itself included; 0 for all.
             scale: of the scores; one over the root of the head width when ``None``.
+            cap: scores become ``cap * tanh(score / cap)``; 0 for none.
             head_norms: queries and keys are normed per head.
+            wide_norms: they are normed over all heads together.
             paired_rows: the file orders their rows for rotation of pairs ``(2i, 2i + 1)``.
         """
         if self.integer("attention.value_length", self.head_dim) != self.head_dim:
             raise self.error("attention.value_length", "is not the width of keys, as it has to be")
         self.only("attention.causal", True)
-        self.only("attn_logit_softcapping", 0)
+        if cap == 0:
+            self.only("attn_logit_softcapping", 0)
         spec = _core.AttentionSpec()
         spec.n_head = self.n_head
         spec.n_kv_head = self.integer("attention.head_count_kv", self.n_head)
@@ -150,7 +188,10 @@ class Keys:
         spec.scale = float(self.head_dim**-0.5) if scale is None else scale
         spec.window = window
         spec.rope = rope
+        spec.rotated = 0 if rope == NO_ROPE else self._rotated[rope]
+        spec.cap = cap
         spec.head_norms = head_norms
+        spec.wide_norms = wide_norms
         spec.paired_rows = paired_rows
         return spec
 
@@ -183,26 +224,63 @@ class Keys:
         else:
             spec.n_ff = self.integer("expert_feed_forward_length")
         spec.normalize = normalize
-        spec.scale = self._factor("expert_weights_scale")
+        spec.scale = self.factor("expert_weights_scale")
         spec.activation = activation
         return spec
 
-    def rope(self) -> int:
-        """Add the rotation of layers that see the whole context, scaled as the file says."""
-        base = self.real("rope.freq_base", 10000.0)
-        return self._add_rope(base, self._linear_scaling() * self._frequency_factors())
+    def rope(self, *, partial: bool = False, yarn: bool = False) -> int:
+        """Add the rotation of layers that see the whole context, scaled as the file says.
 
-    def local_rope(self) -> int:
+        Args:
+            partial: it may be of the first values of a head.
+            yarn: the scaling may be YaRN.
+        """
+        base = self.real("rope.freq_base", 10000.0)
+        return self._add_rope(*scaled(self, base, self._rotated_values(partial), yarn=yarn))
+
+    def local_rope(self, base: float = 10000.0) -> int:
         """Add the rotation of layers with a sliding window, which is never scaled."""
-        return self._add_rope(self.real("rope.freq_base_swa", 10000.0), 1.0)
+        base = self.real("rope.freq_base_swa", base)
+        return self._add_rope(frequencies(base, self._rotated_values(partial=False)))
+
+    def long_rope(self, *, partial: bool = False) -> int:
+        """Add a rotation whose factors are those for long contexts if sessions may become long."""
+        base = self.real("rope.freq_base", 10000.0)
+        rotated = self._rotated_values(partial)
+        long = self._n_ctx > self.original_context()
+        return self._add_rope(*chosen_by_length(self, base, rotated, long=long))
+
+    def local_layers(self, period: int) -> list[bool]:
+        """Which layers have a sliding window: all but every n-th, unless the file says which."""
+        name = "attention.sliding_window_pattern"
+        flags = self.flags(name)
+        if flags is not None:
+            return [bool(flag) for flag in flags]
+        period = self.integer(name, period)
+        return [(layer + 1) % period != 0 for layer in self.layers]
+
+    def fused_gate(self) -> dict[str, _core.Source]:
+        """Gate and up projections as halves of ``ffn_up``, in this order."""
+        n_ff = self.integer("feed_forward_length")
+        if n_ff >= 2**30:
+            return {}  # the core will refuse so many
+        up = "ffn_up.weight"
+        return {
+            "ffn_gate.weight": _core.Source(up, 0, 2 * n_ff),
+            up: _core.Source(up, n_ff, 2 * n_ff),
+        }
 
     def model(
         self,
         *,
         mixers: Sequence[_core.AttentionSpec],
         feed_forward: FeedForwardSpec,
+        pre_norms: bool = True,
         post_norms: bool = False,
         embedding_scale: float = 1.0,
+        residual_scale: float = 1.0,
+        logit_scale: float = 1.0,
+        logit_cap: float = 0.0,
         tensors: Mapping[str, _core.Source] | None = None,
     ) -> _core.ModelSpec:
         """Describe the model.
@@ -210,11 +288,16 @@ class Keys:
         Args:
             mixers: one for each layer.
             feed_forward: that of every layer.
+            pre_norms: sub-layer inputs are normed.
             post_norms: sub-layer outputs are normed before they join the residual stream.
             embedding_scale: a factor of every embedding.
+            residual_scale: a factor of what sub-layers add to the residual stream.
+            logit_scale: a factor of every logit.
+            logit_cap: logits become ``cap * tanh(logit / cap)``; 0 for none.
             tensors: where weights of a layer are that are not the tensors of their own names.
         """
-        self.only("final_logit_softcapping", 0)
+        if logit_cap == 0:
+            self.only("final_logit_softcapping", 0)
         embedding = self._file.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
             raise self._file.error("tensor 'token_embd.weight' is missing or not a matrix")
@@ -224,11 +307,15 @@ class Keys:
         spec.n_vocab = min(embedding.shape[1], 2**31 - 1)
         spec.norm_eps = self.real("attention.layer_norm_rms_epsilon")
         spec.embedding_scale = embedding_scale
+        spec.residual_scale = residual_scale
+        spec.logit_scale = logit_scale
+        spec.logit_cap = logit_cap
         spec.ropes = self._ropes
         spec.layers = [
-            self._layer(i, mixer, feed_forward, post_norms, tensors or {})
-            for i, mixer in enumerate(mixers)
+            self._layer(i, mixer, feed_forward, tensors or {}) for i, mixer in enumerate(mixers)
         ]
+        for layer in spec.layers:
+            layer.pre_norms, layer.post_norms = pre_norms, post_norms
         return spec
 
     def check_all_read(self) -> None:
@@ -244,10 +331,6 @@ class Keys:
                     f"is not part of the {self.architecture} models that the native engine knows, "
                     "so its output could be wrong",
                 )
-
-    def _factor(self, name: str) -> float:
-        """Return a factor, which may be absent or, for "none", 0."""
-        return 1.0 if self._file.metadata.get(self._key(name)) == 0 else self.real(name, 1.0)
 
     def _key(self, name: str) -> str:
         self._read.add(name)
@@ -269,13 +352,11 @@ class Keys:
         index: int,
         mixer: _core.AttentionSpec,
         feed_forward: FeedForwardSpec,
-        post_norms: bool,
         tensors: Mapping[str, _core.Source],
     ) -> _core.LayerSpec:
         layer = _core.LayerSpec()
         layer.mixer = mixer
         layer.feed_forward = feed_forward
-        layer.post_norms = post_norms
         layer.sources = {**tensors, **self._fused_sources(index, mixer)}
         return layer
 
@@ -292,38 +373,18 @@ class Keys:
             for name, row in first.items()
         }
 
-    def _add_rope(self, base: float, divisor: float | npt.NDArray[np.float64]) -> int:
-        if self.integer("rope.dimension_count", self.head_dim) != self.head_dim:
-            raise self.error("rope.dimension_count", "is not the width of a head, as it has to be")
-        exponents = np.arange(0, self.head_dim, 2, dtype=np.float64) / self.head_dim
-        self._ropes.append(_core.RopeSpec(base ** (-exponents) / divisor))
+    def _add_rope(self, inverse: npt.NDArray[np.float64], magnitude: float = 1.0) -> int:
+        self._ropes.append(_core.RopeSpec(inverse, magnitude))
+        self._rotated.append(2 * len(inverse))
         return len(self._ropes) - 1
 
-    def _linear_scaling(self) -> float:
-        """Return the factor by which positions are stretched, where llama.cpp looks for it."""
-        kind = self.text("rope.scaling.type", "")
-        names = [n for n in ("rope.scaling.factor", "rope.scale_linear") if self.has(n)]
-        if kind == "none":
-            return 1.0
-        if kind not in ("", "linear"):
-            raise self.error(
-                "rope.scaling.type", f"is {kind[:60]!r}, which is not supported; linear is"
-            )
-        if kind == "linear" or names:
-            return self.real(names[0] if names else "rope.scaling.factor")
-        return 1.0
+    def _rotated_values(self, partial: bool) -> int:
+        rotated = self.integer("rope.dimension_count", self.head_dim)
+        if partial and rotated % 2 == 0 and rotated <= self.head_dim:
+            return rotated
+        if rotated != self.head_dim:
+            raise self.error("rope.dimension_count", "is not the width of a head, as it has to be")
+        return rotated
 
-    def _frequency_factors(self) -> npt.NDArray[np.float64]:
-        if _FREQUENCY_FACTORS not in self._file.tensors:
-            return np.ones(self.head_dim // 2)
-        self._known_tensors.add(_FREQUENCY_FACTORS)
-        try:
-            matrix = _core.read_matrix(self._file.header, _FREQUENCY_FACTORS)
-        except _core.GgufError as error:
-            raise self._file.error(str(error)) from error
-        factors = matrix.row(0).astype(np.float64)
-        if factors.shape != (self.head_dim // 2,) or not np.all(factors > 0):
-            raise self._file.error(
-                f"tensor {_FREQUENCY_FACTORS!r} does not hold one factor per rotated pair"
-            )
-        return factors
+    def _trained_context(self) -> int:
+        return self.integer("context_length", 2**31 - 1)

@@ -8,8 +8,8 @@ from maglio.engine.native.keys import Keys
 from maglio.gguf import ModelFile
 
 
-def load_model(file: ModelFile, *, threads: int) -> _core.Model:
-    """Repack every tensor of a file.
+def load_model(file: ModelFile, *, threads: int, n_ctx: int = 0) -> _core.Model:
+    """Repack every tensor of a file, for sessions of ``n_ctx`` positions.
 
     Raises:
         ModelFileError: an unsupported architecture or tensor type, a missing, superfluous or
@@ -22,7 +22,7 @@ def load_model(file: ModelFile, *, threads: int) -> _core.Model:
             f"the architecture {architecture[:60]!r} is not supported by the native engine; "
             f"supported are {', '.join(sorted(all_families()))}"
         )
-    keys = Keys(file)
+    keys = Keys(file, n_ctx)
     spec = family(keys)
     keys.check_all_read()
     complaint = spec.check()
