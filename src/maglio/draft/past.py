@@ -8,10 +8,12 @@ that a history each, or none.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from threading import Lock
 from typing import Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -62,6 +64,7 @@ class History:
         self._held = 0  # tokens in streams
         self._fresh = 0  # of them, what the index lacks
         self._lock = Lock()
+        _histories.add(self)
         self._index: FrozenAutomaton | None = None
         self._store = store
         # What is sampled repeats itself less than what is chosen greedily.
@@ -118,6 +121,25 @@ class History:
         self._fresh += len(ids)
         while self._streams and self._held - len(self._streams[0]) >= self._max_tokens:
             self._held -= len(self._streams.popleft())
+
+
+_histories: WeakSet[History] = WeakSet()
+_held: list[Lock] = []  # while this process forks
+
+
+def _hold() -> None:
+    """Before a fork: wait until nobody changes a history, since in the child nobody would end."""
+    for history in list(_histories):
+        history._lock.acquire()
+        _held.append(history._lock)
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()
+
+
+os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _frozen(tokens: Ids) -> FrozenAutomaton | None:
