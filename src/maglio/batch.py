@@ -15,6 +15,7 @@ from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Generation, Reading
+from maglio.one_thread import Steps
 
 MIN_SHARED = 16
 """Shorter common beginnings of prompts are not worth a cache of their own."""
@@ -51,6 +52,9 @@ class Batch:
 
     def run(self) -> Iterator[tuple[int, Generation]]:
         """Yield the number and the generation of every job, as they end."""
+        return Steps("this batch", self._run())
+
+    def _run(self) -> Iterator[tuple[int, Generation]]:
         waiting = iter(enumerate(self._jobs))
         left = len(self._jobs)
         while self._done < left:

@@ -14,6 +14,7 @@ from maglio.decode import Sequence as TokenSequence
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine
 from maglio.errors import InvalidArgumentError
+from maglio.one_thread import OneThread, Steps, one_thread
 from maglio.text import StopMatcher, Tokenizer, Transcript
 from maglio.tokens import checked_tokens
 
@@ -172,8 +173,11 @@ class Stream(Iterator[TextToken]):
     ) -> None:
         self._reading = reading
         self._on_end = on_end
-        self._tokens = run(engine, reading.sequence, cost, progress=progress)
+        self._use = OneThread("this generation")
+        tokens = run(engine, reading.sequence, cost, progress=progress)
+        self._tokens = Steps("this generation", tokens)
 
+    @one_thread
     def __next__(self) -> TextToken:
         try:
             token = next(self._tokens)
@@ -183,11 +187,10 @@ class Stream(Iterator[TextToken]):
         text = self._reading.read(token.id)
         return TextToken(token.id, text, token.source)
 
+    @one_thread
     def close(self) -> None:
         """End the generation here. Does nothing when it has ended by itself."""
-        close = getattr(self._tokens, "close", None)
-        if close is not None:
-            close()
+        self._tokens.close()
         self._reading.close()
         if self._on_end is not None:
             on_end, self._on_end = self._on_end, None

@@ -127,7 +127,7 @@ def _checked(document: object, n_vocab: int) -> SavedChat:
         turns=turns,
         dropped=dropped,
         references=tuple(_reference_in(r, n_vocab) for r in _get(document, "references", list)),
-        sampling=_sampling(_get(document, "sampling", dict)),
+        sampling=_sampling(_get(document, "sampling", dict), n_vocab),
         position=position,
     )
 
@@ -142,14 +142,16 @@ def _turn(value: object, n_vocab: int) -> Turn:
     return Turn(_get(value, "user", str), _get(value, "answer", str), tokens, reason)
 
 
-def _sampling(values: dict[str, Any]) -> SamplingParams:
+def _sampling(values: dict[str, Any], n_vocab: int) -> SamplingParams:
     unknown = values.keys() - {field.name for field in fields(SamplingParams)}
     if unknown:
         raise _WrongError(f"its sampling has the unknown fields {sorted(unknown)}")
     bias = values.get("logit_bias", [])
     if not isinstance(bias, list) or not all(isinstance(pair, list) for pair in bias):
         raise _WrongError("its logit_bias is not a list of pairs")
-    return SamplingParams(**{**values, "logit_bias": tuple(map(tuple, bias))})
+    params = SamplingParams(**{**values, "logit_bias": tuple(map(tuple, bias))})
+    checked_tokens("logit_bias", [token for token, _ in params.bias_pairs], n_vocab)
+    return params
 
 
 def _reference_out(reference: Path | str | tuple[int, ...]) -> dict[str, object]:
