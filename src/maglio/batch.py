@@ -1,7 +1,7 @@
 """Many prompts through one model: their generations share forwards.
 
-Boundary: begins generations as room comes free, reads their text, and says how each ended. Which
-rows share a forward is the scheduler's business.
+Boundary: begins a generation when another has ended, reads their text, and says how each ended.
+Which rows share a forward is the scheduler's business.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def load(
 
     Args:
         path: a GGUF file; the installed default model when ``None``.
-        engine: ``native``, Maglio's own; the name of an engine that another package brings; or
-            ``auto``, the first that runs the model.
+        engine: ``native``, Maglio's own, which ``auto`` stands for; or the name of an engine that
+            another package brings.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
         kv_cache: precision of the KV cache: ``f16``.

@@ -1,4 +1,4 @@
-"""A loaded model, and what can be done with it: the library's front door."""
+"""A loaded model: what the library offers."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Exchanges:
         return replace(self, turns=turns, dropped=self.dropped - (turn < self.dropped))
 
     def dropping(self, n: int) -> Exchanges:
-        """The same, with ``n`` turns out of the model's sight."""
+        """The same, with ``n`` turns that the model no longer sees."""
         return replace(self, dropped=n)
 
     def plus(self, turn: Turn) -> Exchanges:

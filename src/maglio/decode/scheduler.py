@@ -14,7 +14,7 @@ from maglio.checks import check_int
 from maglio.decode.plan import Plan
 from maglio.decode.sequence import Sequence
 from maglio.draft.source import Step
-from maglio.economics.allot import allot
+from maglio.economics.allot import allot, could_pay
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine, Logits, Segment
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
@@ -112,7 +112,7 @@ class Scheduler:
         Take the tokens of every sequence before the next step; those that were not taken are
         computed again.
 
-        Reshares:
+        Returns:
             A line for each sequence that was in the forward, or that failed; empty when there is
             nothing to run. Sequences that have ended leave.
         """
@@ -146,7 +146,8 @@ class Scheduler:
         """Share the rows of the next forward out."""
         self._active = [s for s in self._active if s.finish_reason is None]
         self._readmit()
-        planned = [(s, self._plan(s, failed)) for s in list(self._active)]
+        drafts = could_pay(len(self._active), self._cost)
+        planned = [(s, self._plan(s, failed, drafts=drafts)) for s in list(self._active)]
         plans = [(sequence, plan) for sequence, plan in planned if plan is not None]
         generating = [(s, p) for s, p in plans if p.missing == 1]
         reading = [(s, p) for s, p in plans if p.missing > 1]
@@ -166,10 +167,10 @@ class Scheduler:
         ]
         return shares
 
-    def _plan(self, sequence: Sequence, failed: list[Progress]) -> Plan | None:
+    def _plan(self, sequence: Sequence, failed: list[Progress], *, drafts: bool) -> Plan | None:
         """The plan of a sequence, which fails alone if it has none."""
         try:
-            return sequence.plan()
+            return sequence.plan(drafts=drafts)
         except Exception as error:  # of its cache, its transcript or its penalties
             self._active.remove(sequence)
             failed.append(Progress(sequence, None, error))
@@ -227,7 +228,7 @@ class Scheduler:
         return []
 
     def _readmit(self) -> None:
-        """Let the oldest of those that gave way come back when one has ended."""
+        """Schedule the oldest evicted sequence again when another has ended."""
         running = sum(sequence.finish_reason is None for sequence in self._active)
         if self._evicted and running < max(1, self._room):
             self._active.append(self._evicted.pop(0))

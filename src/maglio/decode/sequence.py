@@ -42,7 +42,7 @@ class Sequence:
     stays, and ``begin(())`` goes on as if nothing had been in between.
 
     Args:
-        cache: the cache, empty or holding a beginning of ``tokens``.
+        cache: empty, or holding a beginning of ``tokens``.
         picker: chooses tokens; it serves this sequence alone.
         drafter: proposes drafts; ``None`` decodes plainly.
         n_ctx: most positions of the cache.
@@ -101,7 +101,7 @@ class Sequence:
 
     @property
     def turn(self) -> object:
-        """Identifies the generation under way: another object after every begin and rewind."""
+        """Another object after every begin and rewind: tells generations apart."""
         return self._turn
 
     @property
@@ -208,10 +208,11 @@ class Sequence:
         self._known = 0
         self.cache.truncate(0)
 
-    # --- a step ----------------------------------------------------------------------------------
+    def plan(self, *, drafts: bool = True) -> Plan:
+        """Make all followers level, and say what the next forward should compute.
 
-    def plan(self) -> Plan:
-        """Make all followers level, and say what the next forward should compute."""
+        Without ``drafts`` none is asked for, which saves the time where none would pay.
+        """
         self._level()
         turn = self._turn
         wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
@@ -220,7 +221,7 @@ class Sequence:
             self._drop_rejected()
         missing = wanted - self._known
         draft = None
-        if missing == 1 and self._known >= turn.prefill:
+        if drafts and missing == 1 and self._known >= turn.prefill:
             draft = self._draft(turn)
         self._planned = Plan(missing, draft)
         return self._planned
@@ -235,8 +236,7 @@ class Sequence:
         missing, draft = self._planned or self.plan()
         turn, base = self._turn, self._known
         tokens = turn.tokens[base : base + min(missing, rows)]
-        if draft is not None:
-            draft = draft.first(rows - 1) if rows > 1 else None
+        draft = None if draft is None or rows == 1 else draft.first(rows - 1)
         n_logits = int(len(tokens) == missing and turn.wants_token(self._n_ctx))
         if draft is not None:
             tokens += draft.tokens
@@ -301,8 +301,6 @@ class Sequence:
             token = Token(turn.tokens[index], self._label(index))
             turn.taken = index + 1
             yield token
-
-    # --- inside ----------------------------------------------------------------------------------
 
     def _draft(self, turn: Turn) -> Draft | None:
         if self.drafter is None:

@@ -18,7 +18,7 @@ class SourceCounts:
     Attributes:
         drafted: draft tokens verified.
         accepted: draft tokens accepted.
-        muted: whether the source sits out at present.
+        muted: whether it is muted now.
     """
 
     drafted: int

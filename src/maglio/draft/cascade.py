@@ -51,7 +51,7 @@ class Policy(Protocol):
         ...
 
     def muted(self, name: str) -> bool:
-        """Whether a member sits out at present."""
+        """Whether a member is muted now."""
         ...
 
     def forget(self, name: str) -> None:

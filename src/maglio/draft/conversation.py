@@ -71,4 +71,4 @@ class ConversationMember:
         try:
             self._index.extend(tokens)
         except MemoryError:
-            return  # the index has poisoned itself: it answers 0 from now on
+            return  # the index is disabled: it answers 0 from now on

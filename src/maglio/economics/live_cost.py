@@ -44,6 +44,7 @@ class LiveCost:
         self._samples: deque[float] = deque((1.0, 1.0), maxlen=3)  # as if the table had held twice
         self._since_plain = 0
         self._since_verify = 0
+        self._prices: list[float] = []  # by rows, at the present multiplier
 
     @property
     def multiplier(self) -> float:
@@ -62,9 +63,13 @@ class LiveCost:
 
     def cost(self, rows: int) -> float:
         """Cost of a forward of ``rows`` rows in plain steps, never under 1."""
-        if rows == 1:
-            return 1.0
-        return max(1.0, self._multiplier * self._table.cost(rows))
+        # Policies ask for many widths at every step, and the multiplier changes at a few of them.
+        known = len(self._prices)
+        while known <= rows:
+            price = 1.0 if known <= 1 else max(1.0, self._multiplier * self._table.cost(known))
+            self._prices.append(price)
+            known += 1
+        return self._prices[rows]
 
     def learn(self, rows: int, seconds: float) -> None:
         """A forward of ``rows`` rows took ``seconds``."""
@@ -75,7 +80,7 @@ class LiveCost:
             self._since_plain = 0
             self._since_verify += 1
             if self._since_verify % PLAIN_EVERY == 0:
-                self._multiplier += ALPHA * (1.0 - self._multiplier)
+                self._move(1.0)
             return
         self._since_plain += 1
         self._since_verify = 0
@@ -84,4 +89,8 @@ class LiveCost:
             low, high = SCALE_RANGE
             ratio = seconds / plain / self._table.cost(rows)
             self._samples.append(min(max(ratio, low), high))
-            self._multiplier += ALPHA * (median(self._samples) - self._multiplier)
+            self._move(median(self._samples))
+
+    def _move(self, target: float) -> None:
+        self._multiplier += ALPHA * (target - self._multiplier)
+        self._prices = []

@@ -170,7 +170,9 @@ def what_cannot_be_done_changes_nothing(engine: Engine) -> None:
         except (InvalidArgumentError, ContextFullError):
             pass
         except Exception as error:
-            raise ConformanceError(f"{name}: raised {error!r}, a foreign error") from error
+            raise ConformanceError(
+                f"{name}: raised {error!r}, which is not one of Maglio's errors"
+            ) from error
         else:
             raise ConformanceError(f"{name}: was taken")
         _require((cache.length, other.length) == (3, 0), f"{name}: changed a cache")
@@ -182,7 +184,7 @@ def what_cannot_be_done_changes_nothing(engine: Engine) -> None:
         raise ConformanceError(f"truncate({length}) of 3 positions was taken")
 
 
-def an_interrupt_tears_nothing(engine: Engine) -> None:
+def an_interrupt_leaves_a_usable_cache(engine: Engine) -> None:
     """Ctrl-C at any line of the adapter leaves a cache that goes on as if nothing had been."""
     source = inspect.getsourcefile(type(engine))
     tokens = _tokens(engine, 6)
@@ -208,7 +210,7 @@ CLAIMS: dict[str, Callable[[Engine], None]] = {
         the_last_forward_can_be_taken_back,
         a_fork_is_independent,
         what_cannot_be_done_changes_nothing,
-        an_interrupt_tears_nothing,
+        an_interrupt_leaves_a_usable_cache,
     )
 }
 """All claims by name."""
