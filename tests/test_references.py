@@ -66,6 +66,8 @@ def test_what_is_no_reference_is_refused(bad):
 def test_a_reference_larger_than_memory_is_refused(monkeypatch):
     monkeypatch.setattr(references, "available_memory", lambda: 1000)
     with pytest.raises(OutOfMemoryError, match="7 tokens needs"):
+        index_reference([1] * 7, LETTERS)
+    with pytest.raises(OutOfMemoryError, match="needs more than"):
         index_reference("a" * 7, LETTERS)
 
 

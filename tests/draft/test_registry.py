@@ -32,7 +32,7 @@ def with_history() -> Setting:
 def test_a_name_stands_for_members_and_a_gate(name, members, gate):
     source = SOURCES[name](with_history())
     assert list(source.parts()) == members
-    assert source.gate is gate
+    assert source.gate == gate
     assert Speculation(source=name).source == name
 
 

@@ -1,50 +1,29 @@
 """From the messages of a conversation to the token ids of its next prompt.
 
-Boundary: joins the chat template with what earlier turns were encoded to. Knows no model.
+Boundary: joins the chat template with what earlier turns were encoded to. Knows no model. What was
+rendered, as a value, is :mod:`maglio.chat.rendered`.
 
 An answer is kept as the ids that the model generated, which encoding its text again need not
 give. So a prompt is not encoded as a whole: where it begins with the text of an earlier prompt
 and its answer, their ids are taken over, and only the rest is encoded. Where a template writes
 earlier messages differently the second time (many drop thinking), the ids are those of the new
 text from there on.
+
+A template is slow, and its time grows with the conversation. So nothing here renders once per turn,
+unless a template writes each turn in its own way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from maglio.chat.history import Exchanges
+from maglio.chat.rendered import Rendered
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
 from maglio.text.prompt_text import PromptText
 from maglio.text.template import ChatTemplate, Message
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A conversation as text and as token ids.
-
-    Attributes:
-        text: the text.
-        ids: the ids.
-        cuts: where both can be cut, as (characters, ids): the ends of prompts and of answers.
-    """
-
-    text: PromptText = field(default_factory=PromptText)
-    ids: tuple[int, ...] = ()
-    cuts: tuple[tuple[int, int], ...] = ()
-
-    def extended(self, text: PromptText, ids: Sequence[int]) -> Rendered:
-        """Go on with ``text``, whose ids are ``ids``."""
-        whole, all_ids = self.text + text, (*self.ids, *ids)
-        return Rendered(whole, all_ids, (*self.cuts, (len(whole), len(all_ids))))
-
-    def cut(self, n_cuts: int) -> Rendered:
-        """The beginning up to the cut before ``cuts[n_cuts]``."""
-        length, n_ids = self.cuts[n_cuts - 1] if n_cuts else (0, 0)
-        return Rendered(self.text.head(length), self.ids[:n_ids], self.cuts[:n_cuts])
 
 
 class PromptEncoder:
@@ -83,18 +62,15 @@ class PromptEncoder:
         Raises:
             ChatTemplateError: the template does not take these messages.
         """
-        text = self._template.render(
-            messages,
-            tools=self._tools,
-            variables=self._variables,
-            add_generation_prompt=opens_answer,
-        )
-        n_cuts = len(known.cuts)
-        while n_cuts and not self._continues(known.cut(n_cuts).text, text):
+        text = self._render(messages, opens_answer=opens_answer)
+        n_cuts = known.cuts_within(text)
+        # A tokenizer that puts a space before a text would put one in the middle of this one.
+        while n_cuts and self._tokenizer.adds_space_prefix:
+            if text.tail(known.cuts[n_cuts - 1][0]).begins_with_control:
+                break
             n_cuts -= 1
         begin = known.cut(n_cuts)
-        rest = text.tail(len(begin.text))
-        return begin.extended(rest, self._template.encode(rest, continues=n_cuts > 0))
+        return self._grown(begin, text.tail(len(begin.text)))
 
     def answer(self, prompt: Rendered, text: str, ids: Sequence[int]) -> Rendered:
         """Add what the model answered to a prompt.
@@ -108,14 +84,22 @@ class PromptEncoder:
             rest = self._tokenizer.encode(text[len(said) :], add_special=False)
         return prompt.extended(PromptText(text), (*ids, *rest))
 
-    def history(self, history: Exchanges, known: Rendered) -> Rendered:
-        """Render all turns that the model sees, with the answers as they were generated."""
-        rendered = known
-        for index in range(history.dropped, len(history.turns)):
-            turn = history.turns[index]
-            prompt = self.prompt(history.messages(index, turn.user), rendered)
-            rendered = self.answer(prompt, turn.answer, turn.tokens)
-        return rendered if history.dropped < len(history.turns) else Rendered()
+    def history(self, history: Exchanges, known: Rendered, of: Exchanges | None = None) -> Rendered:
+        """Render all turns that the model sees, with the answers as they were generated.
+
+        Args:
+            history: the conversation.
+            known: what was rendered before.
+            of: the conversation that ``known`` is the rendering of.
+        """
+        first, last = history.dropped, len(history.turns) - 1
+        if first > last:
+            return Rendered()
+        if of is None or not history.begins(of):
+            known = self._without_last(history)
+        turn = history.turns[last]
+        prompt = self.prompt(history.messages(last, turn.user), known)
+        return self.answer(prompt, turn.answer, turn.tokens)
 
     def fit(
         self, history: Exchanges, user: str, known: Rendered, *, n_ctx: int, reserve: int | None
@@ -137,7 +121,7 @@ class PromptEncoder:
         Raises:
             ContextFullError: the prompt does not fit.
         """
-        prompt = self.prompt(history.messages(user=user), known)
+        whole = prompt = self.prompt(history.messages(user=user), known)
         limit = n_ctx - (reserve or 0)
         if len(prompt.ids) <= limit:
             return history, prompt
@@ -147,19 +131,77 @@ class PromptEncoder:
                 f"context of {n_ctx}; undo turns, clear the conversation, choose "
                 "on_full='drop', or load the model with a larger n_ctx"
             )
-        while len(prompt.ids) > n_ctx // 2 and history.dropped < len(history.turns):
-            history = history.dropping(history.dropped + 1)
-            prompt = self.prompt(history.messages(user=user), self.history(history, known))
+        # The fewest turns that have to go: more than `kept`, and `gone` will do or is all there is.
+        kept, gone = history.dropped, len(history.turns)
+        if kept < gone:
+            prompt = self._ending(history.dropping(gone), user, whole)
+        while gone - kept > 1:
+            middle = (kept + gone) // 2
+            shorter = self._ending(history.dropping(middle), user, whole)
+            if len(shorter.ids) <= n_ctx // 2:
+                gone, prompt = middle, shorter
+            else:
+                kept = middle
         if len(prompt.ids) > limit:
             raise ContextFullError(
                 f"this message alone makes {len(prompt.ids)} tokens, more than the {limit} that "
                 f"the context of {n_ctx} has for it; shorten it, or load the model with a larger "
                 "n_ctx"
             )
-        return history, prompt
+        return history.dropping(gone), prompt
 
-    def _continues(self, begin: PromptText, text: PromptText) -> bool:
-        if not text.begins_with(begin):
-            return False
-        # A tokenizer that puts a space before a text would put one in the middle of this one.
-        return not self._tokenizer.adds_space_prefix or text.tail(len(begin)).begins_with_control
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _render(self, messages: Sequence[Message], *, opens_answer: bool = True) -> PromptText:
+        return self._template.render(
+            messages,
+            tools=self._tools,
+            variables=self._variables,
+            add_generation_prompt=opens_answer,
+        )
+
+    def _grown(self, begin: Rendered, text: PromptText) -> Rendered:
+        continues = len(begin.cuts) > 0
+        return begin.extended(text, self._template.encode(text, continues=continues))
+
+    def _ending(self, history: Exchanges, user: str, whole: Rendered) -> Rendered:
+        """The prompt after fewer turns than ``whole``: it mostly ends as that one does."""
+        text = self._render(history.messages(user=user))
+        end = whole.from_cut(whole.cut_of_ending(text))
+        begin = text.head(len(text) - len(end.text))
+        return self._grown(Rendered(), begin).joined(end)
+
+    def _without_last(self, history: Exchanges) -> Rendered:
+        """Render all turns but the last as they were when it began.
+
+        A template mostly writes every turn in the same way. So one is rendered to learn how, and
+        the next ones are put together and compared with the whole, as long as that goes well.
+        """
+        first, last = history.dropped, len(history.turns) - 1
+        whole = self._render(history.messages(last, history.turns[last].user))
+        rendered, after = Rendered(), None
+        for index in range(first, last):
+            turn = history.turns[index]
+            begin = rendered.cut(rendered.cuts_within(whole))
+            framed = -1
+            if after is not None:
+                framed = whole.text.find(turn.user + after, len(begin.text))
+            if after is None or framed < 0:
+                prompt = self.prompt(history.messages(index, turn.user), rendered)
+                after = _after(turn.user, prompt.text.text, whole.text)
+            else:
+                end = framed + len(turn.user) + len(after)
+                prompt = self._grown(begin, whole.head(end).tail(len(begin.text)))
+            rendered = self.answer(prompt, turn.answer, turn.tokens)
+        return rendered
+
+
+def _after(user: str, prompt: str, whole: str) -> str | None:
+    """What the template writes after what the user says, as it ends ``prompt`` and ``whole``."""
+    after, end = None, len(prompt)
+    if not user:
+        return None
+    while (end := prompt.rfind(user, 0, end)) >= 0 and whole.endswith(prompt[end + len(user) :]):
+        after = prompt[end + len(user) :]
+        end += len(user) - 1
+    return after
