@@ -167,7 +167,7 @@ class GateActivation(enum.Enum):
 class RopeSpec:
     """A rotation: the angle per position of each pair."""
 
-    def __init__(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+    def __init__(self, inverse_frequencies: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], magnitude: float = 1.0) -> None: ...
 
 class Source:
     """Rows of a tensor that stand for a weight."""
@@ -216,10 +216,40 @@ class AttentionSpec:
     def rope(self, arg: int, /) -> None: ...
 
     @property
+    def rotated(self) -> int: ...
+
+    @rotated.setter
+    def rotated(self, arg: int, /) -> None: ...
+
+    @property
+    def cap(self) -> float: ...
+
+    @cap.setter
+    def cap(self, arg: float, /) -> None: ...
+
+    @property
+    def temperature(self) -> float: ...
+
+    @temperature.setter
+    def temperature(self, arg: float, /) -> None: ...
+
+    @property
+    def temperature_length(self) -> int: ...
+
+    @temperature_length.setter
+    def temperature_length(self, arg: int, /) -> None: ...
+
+    @property
     def head_norms(self) -> bool: ...
 
     @head_norms.setter
     def head_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def wide_norms(self) -> bool: ...
+
+    @wide_norms.setter
+    def wide_norms(self, arg: bool, /) -> None: ...
 
     @property
     def paired_rows(self) -> bool: ...
@@ -303,6 +333,12 @@ class LayerSpec:
     def feed_forward(self, arg: GatedSpec | ExpertsSpec, /) -> None: ...
 
     @property
+    def pre_norms(self) -> bool: ...
+
+    @pre_norms.setter
+    def pre_norms(self, arg: bool, /) -> None: ...
+
+    @property
     def post_norms(self) -> bool: ...
 
     @post_norms.setter
@@ -350,6 +386,24 @@ class ModelSpec:
     def embedding_scale(self, arg: float, /) -> None: ...
 
     @property
+    def residual_scale(self) -> float: ...
+
+    @residual_scale.setter
+    def residual_scale(self, arg: float, /) -> None: ...
+
+    @property
+    def logit_scale(self) -> float: ...
+
+    @logit_scale.setter
+    def logit_scale(self, arg: float, /) -> None: ...
+
+    @property
+    def logit_cap(self) -> float: ...
+
+    @logit_cap.setter
+    def logit_cap(self, arg: float, /) -> None: ...
+
+    @property
     def ropes(self) -> list[RopeSpec]: ...
 
     @ropes.setter
@@ -381,6 +435,9 @@ class Matrix:
 
 def read_matrix(file: GgufFile, name: str) -> Matrix:
     """Repacks one tensor of a file."""
+
+def read_vector(file: GgufFile, name: str) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))]:
+    """The floats of a tensor of one dimension."""
 
 class Model:
     """Weights, repacked for the engine."""

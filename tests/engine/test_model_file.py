@@ -26,6 +26,7 @@ from support.vocabulary_model import write_vocabulary_model
 SMALL = Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False)
 SMALL_SHAPES = {
     "gemma3": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
+    "gemma2": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
     "qwen3moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2),
 }
 IQ4_XS = 23

@@ -16,17 +16,24 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType, GGUFWriter
 
-Family = Literal["llama", "qwen2", "qwen3", "gemma3", "qwen3moe"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
+from support.family_files import (
+    FAMILIES,
+    TINY,
+    TINY_K,
+    Family,
+    Shape,
+    tensors,
+    write_metadata,
+)
+
+__all__ = ["FAMILIES", "TINY", "TINY_K", "Family", "Shape", "write_model"]
 
 WeightFormat = str | Callable[[str], str]
 """A format's name, or a function from tensor name to format; vectors and routers are F32."""
@@ -41,53 +48,6 @@ LOGIT_STD = 3.0
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Dimensions of a model; ``window`` is 0 without sliding-window attention.
-
-    With experts, ``n_ff`` is the length of one.
-    """
-
-    n_layer: int
-    n_embd: int
-    n_head: int
-    n_kv_head: int
-    head_dim: int
-    n_ff: int
-    n_vocab: int
-    n_ctx: int
-    window: int
-    tied: bool
-    n_expert: int = 0
-    n_used: int = 0
-
-    @property
-    def n_q(self) -> int:
-        """Length of all query heads together."""
-        return self.n_head * self.head_dim
-
-    @property
-    def n_kv(self) -> int:
-        """Length of all key (or value) heads together."""
-        return self.n_kv_head * self.head_dim
-
-
-TINY: dict[Family, Shape] = {
-    "llama": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
-    "qwen2": Shape(2, 96, 6, 2, 16, 224, 300, 256, 0, True),
-    "qwen3": Shape(2, 64, 3, 1, 64, 160, 300, 256, 0, True),
-    "gemma3": Shape(7, 96, 4, 1, 64, 160, 301, 256, 32, True),
-    "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
-}
-
-TINY_K: dict[Family, Shape] = {
-    "llama": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
-    "qwen2": Shape(2, 256, 8, 2, 32, 512, 300, 256, 0, True),
-    "qwen3": Shape(2, 256, 6, 2, 128, 512, 300, 256, 0, True),
-    "gemma3": Shape(7, 256, 4, 1, 64, 512, 301, 256, 32, True),
-    "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
-}
 
 QWEN3_06B = Shape(28, 1024, 16, 8, 128, 3072, 151936, 40960, 0, True)
 """Qwen3-0.6B as released."""
@@ -112,13 +72,13 @@ def write_model(
     raises ``ValueError``.
     """
     choose = weight_format if callable(weight_format) else lambda _name: weight_format
-    tensors = [
+    wanted = [
         (name, dims, "F32" if len(dims) == 1 or "ffn_gate_inp" in name else choose(name))
-        for name, dims in _tensors(family, shape)
+        for name, dims in tensors(family, shape)
     ]
     writer = GGUFWriter(path, family)
-    _write_metadata(writer, family, shape)
-    for name, dims, fmt in tensors:
+    write_metadata(writer, family, shape)
+    for name, dims, fmt in wanted:
         row_bytes = _row_bytes(name, fmt, dims[-1])
         size = row_bytes * math.prod(dims[:-1])
         kind = GGMLQuantizationType[fmt]
@@ -128,73 +88,12 @@ def write_model(
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     digest = hashlib.blake2b(digest_size=16)
-    for name, dims, fmt in tensors:
-        data = _tensor_bytes(shape, name, dims, fmt, seed)
+    for name, dims, fmt in wanted:
+        data = _tensor_bytes(family, shape, name, dims, fmt, seed)
         digest.update(data)
         writer.write_tensor_data(data)
     writer.close()
     return digest.hexdigest()
-
-
-def _write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
-    writer.add_context_length(shape.n_ctx)
-    writer.add_embedding_length(shape.n_embd)
-    writer.add_block_count(shape.n_layer)
-    if shape.n_expert:
-        writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
-        writer.add_expert_feed_forward_length(shape.n_ff)
-        writer.add_expert_count(shape.n_expert)
-        writer.add_expert_used_count(shape.n_used)
-    else:
-        writer.add_feed_forward_length(shape.n_ff)
-    writer.add_head_count(shape.n_head)
-    writer.add_head_count_kv(shape.n_kv_head)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(1e-6 if family.startswith(("qwen", "gemma")) else 1e-5)
-    writer.add_rope_freq_base(10000.0 if family == "llama" else 1000000.0)
-    if family == "llama":
-        writer.add_rope_dimension_count(shape.head_dim)
-    if shape.window:
-        writer.add_sliding_window(shape.window)
-    writer.add_vocab_size(shape.n_vocab)
-    writer.add_tokenizer_model("none")
-
-
-def _tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield (name, dimensions, the row length last) of every tensor in the order of real files."""
-    embd, ff = shape.n_embd, shape.n_ff
-    yield "token_embd.weight", (shape.n_vocab, embd)
-    for layer in range(shape.n_layer):
-        block = f"blk.{layer}."
-        yield block + "attn_norm.weight", (embd,)
-        yield block + "attn_q.weight", (shape.n_q, embd)
-        yield block + "attn_k.weight", (shape.n_kv, embd)
-        yield block + "attn_v.weight", (shape.n_kv, embd)
-        yield block + "attn_output.weight", (embd, shape.n_q)
-        if family == "qwen2":
-            yield block + "attn_q.bias", (shape.n_q,)
-            yield block + "attn_k.bias", (shape.n_kv,)
-            yield block + "attn_v.bias", (shape.n_kv,)
-        if family in ("qwen3", "gemma3", "qwen3moe"):
-            yield block + "attn_q_norm.weight", (shape.head_dim,)
-            yield block + "attn_k_norm.weight", (shape.head_dim,)
-        if family == "gemma3":
-            yield block + "post_attention_norm.weight", (embd,)
-            yield block + "post_ffw_norm.weight", (embd,)
-        yield block + "ffn_norm.weight", (embd,)
-        if shape.n_expert:
-            yield block + "ffn_gate_inp.weight", (shape.n_expert, embd)
-            yield block + "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
-            yield block + "ffn_up_exps.weight", (shape.n_expert, ff, embd)
-            yield block + "ffn_down_exps.weight", (shape.n_expert, embd, ff)
-            continue
-        yield block + "ffn_gate.weight", (ff, embd)
-        yield block + "ffn_up.weight", (ff, embd)
-        yield block + "ffn_down.weight", (embd, ff)
-    yield "output_norm.weight", (embd,)
-    if not shape.tied:
-        yield "output.weight", (shape.n_vocab, embd)
 
 
 # --- spreads -------------------------------------------------------------------------------------
@@ -203,6 +102,7 @@ _GAINS = {
     "attn_q": 1.2,
     "attn_k": 1.2,
     "attn_v": 1.0,
+    "attn_qkv": 1.2,
     "ffn_gate": 1.0,
     "ffn_up": 1.0,
     "ffn_gate_inp": 4.0,
@@ -232,15 +132,20 @@ def _branch_scale(shape: Shape) -> float:
     return float(LOGIT_STD / np.sqrt(2 * shape.n_layer * shape.n_embd))
 
 
-def _norm_mean(shape: Shape, stem: str) -> float:
+def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
     if stem in ("attn_q_norm", "attn_k_norm"):
         return _GAINS["attn_q"]
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
-        return 0.6 * _branch_scale(shape) * float(np.sqrt(shape.n_embd))
+        factor = float(np.sqrt(shape.n_embd)) if family.startswith("gemma") else 1.0
+        return 0.6 * _branch_scale(shape) * factor
+    if stem == "rope_factors_long":
+        return 4.0
     return 1.0
 
 
-def _tensor_bytes(shape: Shape, name: str, dims: tuple[int, ...], fmt: str, seed: int) -> Bytes:
+def _tensor_bytes(
+    family: Family, shape: Shape, name: str, dims: tuple[int, ...], fmt: str, seed: int
+) -> Bytes:
     stem, role = name.split(".")[-2:]
     stream = np.random.Philox(key=np.array([seed, zlib.crc32(name.encode())], dtype=np.uint64))
     if len(dims) == 1:
@@ -253,7 +158,7 @@ def _tensor_bytes(shape: Shape, name: str, dims: tuple[int, ...], fmt: str, seed
             # its last input token the highest logit everywhere.
             values = signs * (1.0 + 0.2 * noise)
         else:
-            values = _norm_mean(shape, stem) * (1.0 + 0.2 * noise)
+            values = _norm_mean(family, shape, stem) * (1.0 + 0.2 * noise)
         return np.ascontiguousarray(values, dtype=np.float32).view(np.uint8)
     rows, columns = math.prod(dims[:-1]), dims[-1]
     gain = _GAINS.get(stem) or _BRANCH_GAINS[stem] * _branch_scale(shape)

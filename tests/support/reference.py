@@ -1,8 +1,8 @@
 """A slow, obvious forward pass in numpy: the definition the engines are compared with.
 
 It reads a GGUF file through the ``gguf`` package, dequantizes every weight and computes the whole
-sequence at once with a causal mask, without cache, batching or activation quantization. Families:
-llama, qwen2, qwen3, gemma3 and qwen3moe, each as llama.cpp defines it.
+sequence at once with a causal mask, without cache, batching or activation quantization. Each family
+is as llama.cpp defines it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ from gguf.quants import dequantize
 Array = npt.NDArray[Any]
 
 PARTS = ("gate", "up", "down")
+PAIRED = ("llama", "smollm3", "granite", "glm4", "mistral3")
+LOCAL_EVERY = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4}
 
 
 class Reference:
-    """The model in a GGUF file. ``dtype`` is the type of all arithmetic."""
+    """The model in a GGUF file, for sessions of ``n_ctx`` positions.
 
-    def __init__(self, path: Path | str, *, dtype: npt.DTypeLike = np.float64) -> None:
+    ``dtype`` is the type of all arithmetic.
+    """
+
+    def __init__(
+        self, path: Path | str, *, dtype: npt.DTypeLike = np.float64, n_ctx: int = 0
+    ) -> None:
         reader = GGUFReader(path)
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self._fields = reader.fields
@@ -44,36 +51,54 @@ class Reference:
         self.n_expert: int = self._key("expert_count", 0)
         self.n_used: int = self._key("expert_used_count", 0)
         self.expert_scale: float = self._key("expert_weights_scale", 0.0) or 1.0
-        self.local_every: int = self._key("attention.sliding_window_pattern", 6)
+        period = LOCAL_EVERY.get(self.family, 1)
+        self.local_every: int = self._key("attention.sliding_window_pattern", period)
+        if self.family == "exaone4" and self.n_layer != 64:
+            self.window = 0
+        self.n_ctx = n_ctx or self._key("context_length")
+        self.n_original: int = self._key(
+            "rope.scaling.original_context_length", self._key("context_length")
+        )
+        self.n_rotated: int = self._key("rope.dimension_count", self.head_dim)
+        self.yarn: bool = self._key("rope.scaling.type", "") == "yarn"
+        self.magnitude: float = self._key("rope.scaling.attn_factor", 1.0)
+        self.temperature: float = self._key("attention.temperature_scale", 0.0)
+        gemma2, gemma = self.family == "gemma2", self.family.startswith("gemma")
+        self.score_cap: float = self._key("attn_logit_softcapping", 50.0 if gemma2 else 0.0)
+        self.logit_cap: float = self._key("final_logit_softcapping", 30.0 if gemma2 else 0.0)
+        root = float(np.sqrt(self.n_embd)) if gemma else 1.0
+        self.embedding_scale: float = self._key("embedding_scale", 0.0) or root
+        self.residual_scale: float = self._key("residual_scale", 0.0) or 1.0
+        self.logit_scale: float = self._key("logit_scale", 1.0)
+        self.score_scale: float = self._key("attention.scale", 0.0) or self.head_dim**-0.5
+        self.activation = gelu_tanh if gemma else silu
 
     def logits(self, tokens: Sequence[int]) -> Array:
         """Return the logits ``(len(tokens), vocab)`` at every position."""
         embedding = self._weight("token_embd.weight")
-        x = embedding[np.asarray(tokens)]
-        if self.family == "gemma3":
-            x = x * np.sqrt(self._dtype.type(self.n_embd))
+        x = embedding[np.asarray(tokens)] * self._dtype.type(self.embedding_scale)
         for layer in range(self.n_layer):
             x = self._block(layer, x)
         head = embedding if "output.weight" not in self.tensors else self._weight("output.weight")
-        return self._norm(x, "output_norm.weight") @ head.T
+        logits = self._norm(x, "output_norm.weight") @ head.T / self._dtype.type(self.logit_scale)
+        return soft_cap(logits, self.logit_cap)
 
     def _block(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}."
-        attended = self._attention(layer, self._norm(x, name + "attn_norm.weight"))
-        if self.family == "gemma3":
-            attended = self._norm(attended, name + "post_attention_norm.weight")
-        x = x + attended
-        h = self._norm(x, name + "ffn_norm.weight")
+        scale = self._dtype.type(self.residual_scale)
+        h = self._attention(layer, self._norm_if_there(x, name + "attn_norm.weight"))
+        x = x + scale * self._norm_if_there(h, name + "post_attention_norm.weight")
+        h = self._norm_if_there(x, name + "ffn_norm.weight")
         h = self._experts(layer, h) if self.n_expert else self._dense(layer, h)
-        if self.family == "gemma3":
-            h = self._norm(h, name + "post_ffw_norm.weight")
-        return x + h
+        return x + scale * self._norm_if_there(h, name + "post_ffw_norm.weight")
 
     def _dense(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.ffn_"
-        activation = gelu_tanh if self.family == "gemma3" else silu
-        h = activation(self._linear(x, name + "gate")) * self._linear(x, name + "up")
-        return self._linear(h, name + "down")
+        if name + "gate.weight" in self.tensors:
+            gate, up = self._linear(x, name + "gate"), self._linear(x, name + "up")
+        else:
+            gate, up = np.split(self._linear(x, name + "up"), 2, axis=1)
+        return self._linear(self.activation(gate) * up, name + "down")
 
     def _experts(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.ffn_"
@@ -97,23 +122,82 @@ class Reference:
             q, k, v = np.split(self._linear(x, name + "qkv"), [n_q, n_q + n_kv], axis=1)
         else:
             q, k, v = (self._linear(x, name + part) for part in "qkv")
+        if self.family == "olmo2":  # over all heads
+            q, k = self._norm(q, name + "q_norm.weight"), self._norm(k, name + "k_norm.weight")
         q = q.reshape(n, self.n_head, self.head_dim)
         k, v = (heads.reshape(n, self.n_kv_head, self.head_dim) for heads in (k, v))
-        if name + "q_norm.weight" in self.tensors:
-            q = self._norm(q, name + "q_norm.weight")
-            k = self._norm(k, name + "k_norm.weight")
-        base = 10000.0 if local else self.rope_base
-        scale = 1.0 if local else self.rope_scale
-        interleaved = self.family == "llama"
-        q, k = (rope(heads, base, scale, interleaved=interleaved) for heads in (q, k))
+        if self.family != "olmo2":
+            q = self._norm_if_there(q, name + "q_norm.weight")
+            k = self._norm_if_there(k, name + "k_norm.weight")
+        if self._rotates(layer, local):
+            q, k = (self._rotate(heads, local) for heads in (q, k))
+        q = (
+            q
+            * (1.0 + self.temperature * np.log(np.arange(n) // self.n_original + 1.0))[
+                :, None, None
+            ]
+        )
         masked = causal_mask(n, self.window if local else 0)
         group = self.n_head // self.n_kv_head
         out = np.empty_like(q)
         for head in range(self.n_head):
-            scores = q[:, head] @ k[:, head // group].T / np.sqrt(self._dtype.type(self.head_dim))
+            scores = q[:, head] @ k[:, head // group].T * self._dtype.type(self.score_scale)
+            scores = soft_cap(scores, self.score_cap)
             scores[masked] = -np.inf
             out[:, head] = softmax(scores) @ v[:, head // group]
         return self._linear(out.reshape(n, -1), name + "output")
+
+    def _rotates(self, layer: int, local: bool) -> bool:
+        if self.family == "smollm3":
+            return (layer + 1) % 4 != 0
+        if self.family == "exaone4" and self.window:
+            return local
+        return bool(self._key("rope.scaling.finetuned", True)) or self.family != "granite"
+
+    def _rotate(self, heads: Array, local: bool) -> Array:
+        unscaled = local and self.family in ("gemma3", "olmo2")
+        base = 10000.0 if local and self.family == "gemma3" else self.rope_base
+        if not unscaled and self.yarn:
+            frequency, magnitude = self._yarn()
+        else:
+            frequency = base ** (-np.arange(0, self.n_rotated, 2) / self.n_rotated)
+            magnitude = 1.0 if self.family != "phi3" else self.magnitude
+            frequency = frequency / (1.0 if unscaled else self.rope_scale)
+        length = "long" if self.n_ctx > self.n_original else "short"
+        for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
+            if name in self.tensors and not unscaled:
+                frequency = frequency / self._weight(name)
+        rotated, rest = heads[..., : self.n_rotated], heads[..., self.n_rotated :]
+        rotated = rope(rotated, frequency, interleaved=self.family in PAIRED)
+        return np.concatenate([rotated * magnitude, rest], axis=-1)
+
+    def _yarn(self) -> tuple[Array, float]:
+        """Frequencies and magnitude by the formulae of the paper, one pair at a time."""
+        factor = self.rope_scale
+        fast = self._key("rope.scaling.yarn_beta_fast", 32.0)
+        slow = self._key("rope.scaling.yarn_beta_slow", 1.0)
+        # The pair i turns n_original * base^(-2 i / d) / 2 pi times within the original context.
+        pair_of = {
+            turns: self.n_rotated
+            * np.log(self.n_original / (turns * 2 * np.pi))
+            / (2 * np.log(self.rope_base))
+            for turns in (fast, slow)
+        }
+        low = max(np.floor(pair_of[fast]), 0)
+        high = min(np.ceil(pair_of[slow]), self.n_rotated - 1)
+        frequencies = []
+        for i in range(self.n_rotated // 2):
+            plain = self.rope_base ** (-2 * i / self.n_rotated)
+            stretched = min(max((i - low) / max(high - low, 0.001), 0.0), 1.0)
+            frequencies.append(plain / factor * stretched + plain * (1 - stretched))
+        multiplier = self._key("rope.scaling.yarn_log_multiplier", 0.0)
+        magnitude = 0.1 * np.log(factor) + 1.0
+        if multiplier:
+            magnitude /= 0.1 * multiplier * np.log(factor) + 1.0
+        return np.array(frequencies), magnitude * self.magnitude
+
+    def _norm_if_there(self, x: Array, name: str) -> Array:
+        return self._norm(x, name) if name in self.tensors else x
 
     def _linear(self, x: Array, name: str) -> Array:
         y = x @ self._weight(name + ".weight").T
@@ -134,11 +218,10 @@ class Reference:
         return default if field is None else field.contents()
 
 
-def rope(x: Array, base: float, scale: float, *, interleaved: bool) -> Array:
-    """Rotate ``(position, head, dim)`` by position / scale: pairs (2i, 2i+1), or (i, i + dim/2)."""
+def rope(x: Array, frequency: Array, *, interleaved: bool) -> Array:
+    """Rotate ``(position, head, dim)``: pairs (2i, 2i+1), or (i, i + dim/2)."""
     n, _, dim = x.shape
-    frequency = base ** (-np.arange(0, dim, 2) / dim)
-    angle = np.arange(n)[:, None, None] / scale * frequency
+    angle = np.arange(n)[:, None, None] * frequency
     cos, sin = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
     first = slice(0, None, 2) if interleaved else slice(0, dim // 2)
     second = slice(1, None, 2) if interleaved else slice(dim // 2, None)
@@ -162,6 +245,11 @@ def softmax(scores: Array) -> Array:
     """Softmax over the last axis."""
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def soft_cap(x: Array, cap: float) -> Array:
+    """Keep within ``cap`` smoothly; 0 for no cap."""
+    return cap * np.tanh(x / cap) if cap else x
 
 
 def silu(x: Array) -> Array:

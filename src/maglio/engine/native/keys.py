@@ -110,6 +110,11 @@ class Keys:
         """Return a string."""
         return self._file.text(self._key(name)) if self.has(name) else default
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return a truth value."""
+        self.only(name, default, not default)
+        return bool(self._file.metadata.get(self._key(name), default))
+
     def flags(self, name: str) -> Sequence[object] | None:
         """Return an array of one truth value per layer, or ``None`` if the key holds no array."""
         value = self._whole.metadata.get(self._key(name))
@@ -228,15 +233,17 @@ class Keys:
         spec.activation = activation
         return spec
 
-    def rope(self, *, partial: bool = False, yarn: bool = False) -> int:
+    def rope(self, *, partial: bool = False, yarn: bool = False, yarn_details: bool = False) -> int:
         """Add the rotation of layers that see the whole context, scaled as the file says.
 
         Args:
             partial: it may be of the first values of a head.
             yarn: the scaling may be YaRN.
+            yarn_details: the file may say where YaRN's ramp begins and ends, and its multiplier.
         """
         base = self.real("rope.freq_base", 10000.0)
-        return self._add_rope(*scaled(self, base, self._rotated_values(partial), yarn=yarn))
+        rotated = self._rotated_values(partial)
+        return self._add_rope(*scaled(self, base, rotated, yarn=yarn, details=yarn_details))
 
     def local_rope(self, base: float = 10000.0) -> int:
         """Add the rotation of layers with a sliding window, which is never scaled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,18 +59,21 @@ class Yarn:
         return 1.0 + 0.1 * multiplier * math.log(self.factor) if self.factor > 1.0 else 1.0
 
 
-def scaled(keys: Keys, base: float, rotated: int, *, yarn: bool) -> tuple[Frequencies, float]:
-    """Frequencies and magnitude as the keys of scaling say; ``yarn`` lets them say YaRN."""
+def scaled(
+    keys: Keys, base: float, rotated: int, *, yarn: bool, details: bool
+) -> tuple[Frequencies, float]:
+    """Frequencies and magnitude as the keys of scaling say; see :meth:`Keys.rope`."""
     plain, factors = frequencies(base, rotated), _factors(keys, "rope_freqs.weight", rotated)
     if not yarn or keys.text("rope.scaling.type", "") != "yarn":
         return plain / (_linear_scaling(keys, yarn=yarn) * factors), 1.0
-    yarned = Yarn(
-        factor=keys.real("rope.scaling.factor"),
-        original_context=keys.original_context(),
-        beta_fast=keys.real("rope.scaling.yarn_beta_fast", 32.0),
-        beta_slow=keys.real("rope.scaling.yarn_beta_slow", 1.0),
-        log_multiplier=keys.factor("rope.scaling.yarn_log_multiplier", 0.0),
-    )
+    yarned = Yarn(keys.real("rope.scaling.factor"), keys.original_context())
+    if details:
+        yarned = replace(
+            yarned,
+            beta_fast=keys.real("rope.scaling.yarn_beta_fast", yarned.beta_fast),
+            beta_slow=keys.real("rope.scaling.yarn_beta_slow", yarned.beta_slow),
+            log_multiplier=keys.factor("rope.scaling.yarn_log_multiplier", 0.0),
+        )
     magnitude = yarned.magnitude * keys.real("rope.scaling.attn_factor", 1.0)
     return yarned.scaled(plain / factors, base), magnitude
 

@@ -20,16 +20,8 @@ def gemma3(keys: Keys) -> ModelSpec:
         window = keys.integer("attention.sliding_window")
         local = keys.attention(rope=keys.local_rope(), window=window, scale=scale, head_norms=True)
     return keys.model(
-        mixers=[local if is_local else everywhere for is_local in _local_layers(keys)],
+        mixers=[local if is_local else everywhere for is_local in keys.local_layers(6)],
         feed_forward=keys.gated(GateActivation.GELU_TANH),
         post_norms=True,
         embedding_scale=float(np.sqrt(np.float32(keys.n_embd))),
     )
-
-
-def _local_layers(keys: Keys) -> list[bool]:
-    flags = keys.flags("attention.sliding_window_pattern")
-    if flags is not None:
-        return [bool(flag) for flag in flags]
-    period = keys.integer("attention.sliding_window_pattern", 6)
-    return [(layer + 1) % period != 0 for layer in keys.layers]

@@ -9,5 +9,5 @@ from maglio.engine.native.keys import Keys
 def llama(keys: Keys) -> ModelSpec:
     """The plain shape, with query and key rows in pairs. llama.cpp knows no window of it either."""
     keys.ignore("attention.sliding_window")
-    attention = keys.attention(rope=keys.rope(), paired_rows=True)
+    attention = keys.attention(rope=keys.rope(yarn=True), paired_rows=True)
     return keys.model(mixers=[attention] * keys.n_layer, feed_forward=keys.gated())

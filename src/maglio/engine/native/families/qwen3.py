@@ -9,5 +9,5 @@ from maglio.engine.native.keys import Keys
 def qwen3(keys: Keys) -> ModelSpec:
     """Queries and keys are normed per head. llama.cpp knows no window of it."""
     keys.ignore("attention.sliding_window")
-    attention = keys.attention(rope=keys.rope(), head_norms=True)
+    attention = keys.attention(rope=keys.rope(yarn=True), head_norms=True)
     return keys.model(mixers=[attention] * keys.n_layer, feed_forward=keys.gated())

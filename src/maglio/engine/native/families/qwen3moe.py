@@ -9,7 +9,7 @@ from maglio.engine.native.keys import Keys
 def qwen3moe(keys: Keys) -> ModelSpec:
     """The attention of Qwen3; every layer has experts. llama.cpp knows no window of it."""
     keys.ignore("attention.sliding_window")
-    attention = keys.attention(rope=keys.rope(), head_norms=True)
+    attention = keys.attention(rope=keys.rope(yarn=True), head_norms=True)
     return keys.model(
         mixers=[attention] * keys.n_layer,
         feed_forward=keys.experts(normalize=True),

@@ -1,0 +1,179 @@
+"""Metadata and tensors of each family's files, as the converters of llama.cpp write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from gguf import GGUFWriter, RopeScalingType
+
+Family = Literal[
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "qwen3moe",
+]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4")
+POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4")
+NO_PRE_NORMS = ("olmo2", "exaone4")
+FUSED_GATE = ("phi3", "glm4")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Dimensions of a model; ``window`` is 0 without sliding-window attention.
+
+    With experts, ``n_ff`` is the length of one.
+    """
+
+    n_layer: int
+    n_embd: int
+    n_head: int
+    n_kv_head: int
+    head_dim: int
+    n_ff: int
+    n_vocab: int
+    n_ctx: int
+    window: int
+    tied: bool
+    n_expert: int = 0
+    n_used: int = 0
+
+    @property
+    def n_q(self) -> int:
+        """Length of all query heads together."""
+        return self.n_head * self.head_dim
+
+    @property
+    def n_kv(self) -> int:
+        """Length of all key (or value) heads together."""
+        return self.n_kv_head * self.head_dim
+
+
+TINY: dict[Family, Shape] = {
+    "llama": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
+    "qwen2": Shape(2, 96, 6, 2, 16, 224, 300, 256, 0, True),
+    "qwen3": Shape(2, 64, 3, 1, 64, 160, 300, 256, 0, True),
+    "gemma3": Shape(7, 96, 4, 1, 64, 160, 301, 256, 32, True),
+    "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
+}
+
+TINY_K: dict[Family, Shape] = {
+    "llama": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
+    "qwen2": Shape(2, 256, 8, 2, 32, 512, 300, 256, 0, True),
+    "qwen3": Shape(2, 256, 6, 2, 128, 512, 300, 256, 0, True),
+    "gemma3": Shape(7, 256, 4, 1, 64, 512, 301, 256, 32, True),
+    "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
+}
+
+
+def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
+    """Write what the family reads."""
+    writer.add_context_length(shape.n_ctx)
+    writer.add_embedding_length(shape.n_embd)
+    writer.add_block_count(shape.n_layer)
+    if shape.n_expert:
+        writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
+        writer.add_expert_feed_forward_length(shape.n_ff)
+        writer.add_expert_count(shape.n_expert)
+        writer.add_expert_used_count(shape.n_used)
+    else:
+        writer.add_feed_forward_length(shape.n_ff)
+    writer.add_head_count(shape.n_head)
+    writer.add_head_count_kv(shape.n_kv_head)
+    writer.add_key_length(shape.head_dim)
+    writer.add_value_length(shape.head_dim)
+    small = family.startswith(("qwen", "gemma"))
+    writer.add_layer_norm_rms_eps(1e-6 if small else 1e-5)
+    writer.add_rope_freq_base(10000.0 if family in ("llama", "gemma2") else 1000000.0)
+    if family in ("llama", "smollm3", "granite", "mistral3"):
+        writer.add_rope_dimension_count(shape.head_dim)
+    if shape.window:
+        writer.add_sliding_window(shape.window)
+    _write_own(writer, family, shape)
+    writer.add_vocab_size(shape.n_vocab)
+    writer.add_tokenizer_model("none")
+
+
+def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
+    if family == "gemma2":  # low enough to be felt
+        writer.add_attn_logit_softcapping(2.0)
+        writer.add_final_logit_softcapping(8.0)
+    elif family == "phi3":
+        writer.add_rope_dimension_count(shape.head_dim * 3 // 4)
+        writer.add_rope_scaling_orig_ctx_len(shape.n_ctx // 2)
+        writer.add_rope_scaling_attn_factors(1.1)
+        writer.add_sliding_window(shape.n_ctx)
+    elif family == "granite":
+        writer.add_embedding_scale(3.0)
+        writer.add_attention_scale(0.1)
+        writer.add_residual_scale(2.5)
+        writer.add_logit_scale(0.9)
+    elif family == "glm4":
+        writer.add_rope_dimension_count(shape.head_dim // 2)
+    elif family == "mistral3":
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(4.0)
+        writer.add_rope_scaling_orig_ctx_len(48)
+        writer.add_rope_scaling_yarn_beta_fast(6.0)
+        writer.add_rope_scaling_yarn_beta_slow(1.0)
+        writer.add_rope_scaling_yarn_log_mul(0.5)
+        writer.add_attn_temperature_scale(0.3)
+
+
+def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield (name, dimensions, the row length last) of every tensor in the order of real files."""
+    yield "token_embd.weight", (shape.n_vocab, shape.n_embd)
+    if family == "phi3":
+        for length in ("long", "short"):
+            yield f"rope_factors_{length}.weight", (shape.head_dim * 3 // 8,)
+    for layer in range(shape.n_layer):
+        for name, dims in _layer_tensors(family, shape):
+            yield f"blk.{layer}.{name}", dims
+    yield "output_norm.weight", (shape.n_embd,)
+    if not shape.tied:
+        yield "output.weight", (shape.n_vocab, shape.n_embd)
+
+
+def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    embd, ff = shape.n_embd, shape.n_ff
+    if family not in NO_PRE_NORMS:
+        yield "attn_norm.weight", (embd,)
+    if family == "phi3":
+        yield "attn_qkv.weight", (shape.n_q + 2 * shape.n_kv, embd)
+    else:
+        yield "attn_q.weight", (shape.n_q, embd)
+        yield "attn_k.weight", (shape.n_kv, embd)
+        yield "attn_v.weight", (shape.n_kv, embd)
+    yield "attn_output.weight", (embd, shape.n_q)
+    if family in ("qwen2", "glm4"):
+        yield "attn_q.bias", (shape.n_q,)
+        yield "attn_k.bias", (shape.n_kv,)
+        yield "attn_v.bias", (shape.n_kv,)
+    if family in HEAD_NORMS:
+        yield "attn_q_norm.weight", (shape.head_dim,)
+        yield "attn_k_norm.weight", (shape.head_dim,)
+    if family == "olmo2":
+        yield "attn_q_norm.weight", (shape.n_q,)
+        yield "attn_k_norm.weight", (shape.n_kv,)
+    if family in POST_NORMS:
+        yield "post_attention_norm.weight", (embd,)
+        yield "post_ffw_norm.weight", (embd,)
+    if family not in NO_PRE_NORMS:
+        yield "ffn_norm.weight", (embd,)
+    if shape.n_expert:
+        yield "ffn_gate_inp.weight", (shape.n_expert, embd)
+        yield "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
+        yield "ffn_up_exps.weight", (shape.n_expert, ff, embd)
+        yield "ffn_down_exps.weight", (shape.n_expert, embd, ff)
+        return
+    if family in FUSED_GATE:
+        yield "ffn_up.weight", (2 * ff, embd)
+    else:
+        yield "ffn_gate.weight", (ff, embd)
+        yield "ffn_up.weight", (ff, embd)
+    yield "ffn_down.weight", (embd, ff)
