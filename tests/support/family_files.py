@@ -14,6 +14,7 @@ Family = Literal[
     "qwen3",
     "gemma3",
     "qwen3moe",
+    "gemma2",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -60,6 +61,7 @@ TINY: dict[Family, Shape] = {
     "qwen3": Shape(2, 64, 3, 1, 64, 160, 300, 256, 0, True),
     "gemma3": Shape(7, 96, 4, 1, 64, 160, 301, 256, 32, True),
     "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
+    "gemma2": Shape(3, 96, 4, 2, 32, 160, 301, 256, 32, True),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -68,6 +70,7 @@ TINY_K: dict[Family, Shape] = {
     "qwen3": Shape(2, 256, 6, 2, 128, 512, 300, 256, 0, True),
     "gemma3": Shape(7, 256, 4, 1, 64, 512, 301, 256, 32, True),
     "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
+    "gemma2": Shape(3, 256, 8, 2, 64, 512, 301, 256, 32, True),
 }
 
 
