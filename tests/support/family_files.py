@@ -15,6 +15,7 @@ Family = Literal[
     "gemma3",
     "qwen3moe",
     "gemma2",
+    "olmo2",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -62,6 +63,7 @@ TINY: dict[Family, Shape] = {
     "gemma3": Shape(7, 96, 4, 1, 64, 160, 301, 256, 32, True),
     "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
     "gemma2": Shape(3, 96, 4, 2, 32, 160, 301, 256, 32, True),
+    "olmo2": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -71,6 +73,7 @@ TINY_K: dict[Family, Shape] = {
     "gemma3": Shape(7, 256, 4, 1, 64, 512, 301, 256, 32, True),
     "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
     "gemma2": Shape(3, 256, 8, 2, 64, 512, 301, 256, 32, True),
+    "olmo2": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
 }
 
 
