@@ -64,6 +64,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "logits capped later": ("gemma2", _changed("logit_cap", lambda cap: cap * 1.01)),
     "windows elsewhere": ("gemma2", _changed("local_every", lambda n: n + 1)),
     "no norm of an output": ("olmo2", _without("blk.1.post_ffw_norm.weight")),
+    "every layer rotates": ("smollm3", lambda r: setattr(r, "_rotates", lambda *_: True)),
     "wrong epsilon": ("llama", _changed("eps", lambda eps: eps * 10)),
 } | {
     f"wrong rotation base, {family}": (family, _changed("rope_base", lambda base: base * 1.1))

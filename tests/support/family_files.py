@@ -16,6 +16,7 @@ Family = Literal[
     "qwen3moe",
     "gemma2",
     "olmo2",
+    "smollm3",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -64,6 +65,7 @@ TINY: dict[Family, Shape] = {
     "qwen3moe": Shape(2, 64, 3, 1, 64, 96, 300, 256, 0, False, 6, 3),
     "gemma2": Shape(3, 96, 4, 2, 32, 160, 301, 256, 32, True),
     "olmo2": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
+    "smollm3": Shape(4, 96, 3, 1, 32, 160, 300, 256, 0, True),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -74,6 +76,7 @@ TINY_K: dict[Family, Shape] = {
     "qwen3moe": Shape(2, 256, 8, 2, 64, 256, 300, 256, 0, False, 8, 4),
     "gemma2": Shape(3, 256, 8, 2, 64, 512, 301, 256, 32, True),
     "olmo2": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
+    "smollm3": Shape(4, 256, 4, 2, 64, 512, 300, 256, 0, True),
 }
 
 
