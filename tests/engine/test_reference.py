@@ -65,6 +65,8 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "windows elsewhere": ("gemma2", _changed("local_every", lambda n: n + 1)),
     "no norm of an output": ("olmo2", _without("blk.1.post_ffw_norm.weight")),
     "every layer rotates": ("smollm3", lambda r: setattr(r, "_rotates", lambda *_: True)),
+    "factors for short sessions": ("phi3", _changed("n_ctx", lambda n: 64)),
+    "no magnitude": ("phi3", _changed("magnitude", lambda _: 1.0)),
     "wrong epsilon": ("llama", _changed("eps", lambda eps: eps * 10)),
 } | {
     f"wrong rotation base, {family}": (family, _changed("rope_base", lambda base: base * 1.1))

@@ -17,6 +17,7 @@ Family = Literal[
     "gemma2",
     "olmo2",
     "smollm3",
+    "phi3",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -66,6 +67,7 @@ TINY: dict[Family, Shape] = {
     "gemma2": Shape(3, 96, 4, 2, 32, 160, 301, 256, 32, True),
     "olmo2": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
     "smollm3": Shape(4, 96, 3, 1, 32, 160, 300, 256, 0, True),
+    "phi3": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -77,6 +79,7 @@ TINY_K: dict[Family, Shape] = {
     "gemma2": Shape(3, 256, 8, 2, 64, 512, 301, 256, 32, True),
     "olmo2": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "smollm3": Shape(4, 256, 4, 2, 64, 512, 300, 256, 0, True),
+    "phi3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
 }
 
 
