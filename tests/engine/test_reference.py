@@ -67,6 +67,10 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "every layer rotates": ("smollm3", lambda r: setattr(r, "_rotates", lambda *_: True)),
     "factors for short sessions": ("phi3", _changed("n_ctx", lambda n: 64)),
     "no magnitude": ("phi3", _changed("magnitude", lambda _: 1.0)),
+    "wrong embeddings": ("granite", _changed("embedding_scale", lambda s: s * 1.02)),
+    "wrong residual": ("granite", _changed("residual_scale", lambda s: s * 1.02)),
+    "wrong scores": ("granite", _changed("score_scale", lambda s: s * 1.1)),
+    "wrong logits": ("granite", _changed("logit_scale", lambda s: s * 1.01)),
     "wrong epsilon": ("llama", _changed("eps", lambda eps: eps * 10)),
 } | {
     f"wrong rotation base, {family}": (family, _changed("rope_base", lambda base: base * 1.1))

@@ -18,6 +18,7 @@ Family = Literal[
     "olmo2",
     "smollm3",
     "phi3",
+    "granite",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -68,6 +69,7 @@ TINY: dict[Family, Shape] = {
     "olmo2": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
     "smollm3": Shape(4, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "phi3": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
+    "granite": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -80,6 +82,7 @@ TINY_K: dict[Family, Shape] = {
     "olmo2": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "smollm3": Shape(4, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "phi3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
+    "granite": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
 }
 
 
