@@ -270,7 +270,10 @@ def test_another_architecture_is_refused_by_name(raw: RawGguf, folder: Path) -> 
     raw.set("general.architecture", "mamba")
     message = complaint(raw.to_bytes(), folder)
     assert "'mamba'" in message
-    assert "gemma2, gemma3, granite, llama, olmo2, phi3, qwen2, qwen3, qwen3moe, smollm3" in message
+    assert (
+        "gemma2, gemma3, glm4, granite, llama, olmo2, phi3, qwen2, qwen3, qwen3moe, smollm3"
+        in message
+    )
 
 
 def test_an_absurd_architecture_makes_no_absurd_message(raw: RawGguf, folder: Path) -> None:

@@ -19,6 +19,7 @@ Family = Literal[
     "smollm3",
     "phi3",
     "granite",
+    "glm4",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -70,6 +71,7 @@ TINY: dict[Family, Shape] = {
     "smollm3": Shape(4, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "phi3": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
     "granite": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
+    "glm4": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -83,6 +85,7 @@ TINY_K: dict[Family, Shape] = {
     "smollm3": Shape(4, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "phi3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "granite": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
+    "glm4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
 }
 
 
