@@ -20,6 +20,7 @@ Family = Literal[
     "phi3",
     "granite",
     "glm4",
+    "exaone4",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -72,6 +73,7 @@ TINY: dict[Family, Shape] = {
     "phi3": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, False),
     "granite": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "glm4": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
+    "exaone4": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -86,6 +88,7 @@ TINY_K: dict[Family, Shape] = {
     "phi3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "granite": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "glm4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
+    "exaone4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
 }
 
 
