@@ -271,7 +271,7 @@ def test_another_architecture_is_refused_by_name(raw: RawGguf, folder: Path) -> 
     message = complaint(raw.to_bytes(), folder)
     assert "'mamba'" in message
     assert (
-        "exaone4, gemma2, gemma3, glm4, granite, llama, olmo2, phi3, qwen2, qwen3, qwen3moe, smollm3"
+        "exaone4, gemma2, gemma3, glm4, granite, llama, mistral3, olmo2, phi3, qwen2, qwen3, qwen3moe, smollm3"
         in message
     )
 

@@ -73,6 +73,8 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "wrong logits": ("granite", _changed("logit_scale", lambda s: s * 1.01)),
     "more is rotated": ("glm4", _changed("n_rotated", lambda n: n + 2)),
     "no norm of a sub-layer": ("exaone4", _without("blk.1.post_attention_norm.weight")),
+    "no growth": ("mistral3", _changed("temperature", lambda _: 0.0)),
+    "no YaRN": ("mistral3", _changed("yarn", lambda _: False)),
     "wrong epsilon": ("llama", _changed("eps", lambda eps: eps * 10)),
 } | {
     f"wrong rotation base, {family}": (family, _changed("rope_base", lambda base: base * 1.1))

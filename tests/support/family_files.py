@@ -21,6 +21,7 @@ Family = Literal[
     "granite",
     "glm4",
     "exaone4",
+    "mistral3",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -74,6 +75,7 @@ TINY: dict[Family, Shape] = {
     "granite": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "glm4": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
     "exaone4": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
+    "mistral3": Shape(2, 96, 6, 2, 32, 160, 300, 256, 0, True),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -89,6 +91,7 @@ TINY_K: dict[Family, Shape] = {
     "granite": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "glm4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "exaone4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
+    "mistral3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
 }
 
 
