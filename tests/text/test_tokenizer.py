@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tokenizers import pre_tokenizers
 
 from maglio.errors import InvalidArgumentError, ModelFileError

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tokenizers.models import BPE
 
 from maglio.errors import ModelFileError
+from maglio.text.base import utf8_of
 from maglio.text.vocabulary import Vocabulary
 
 Pair = tuple[str, str]
@@ -100,8 +101,10 @@ def _pairs(merges: Sequence[str]) -> list[Pair]:
         cut = merge.find(" ", 1)
         if cut < 0:
             raise ModelFileError(f"model file merge {i} is {merge!r}: it should be two tokens")
-        if cut + 1 < len(merge):  # nothing merges with an empty text
+        if cut + 1 < len(merge):
             pairs[merge[:cut], merge[cut + 1 :]] = None
+        else:  # nothing merges with an empty text, and `tokenizers` will not see this one
+            utf8_of(merge)
     return list(pairs)
 
 
