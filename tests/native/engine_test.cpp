@@ -228,7 +228,7 @@ void a_model_with_a_wrong_part_does_not_pass_its_check() {
   const maglio::ModelSpec sound = small_model::spec();
   CHECK(sound.check().empty());
   CHECK(!Model(sound).check().empty());  // no weights
-  for (int strange : {0, -1, 8, 1 << 26, 0x7FFFFFFF}) {
+  for (int strange : {0, -1, 1 << 26, 0x7FFFFFFF}) {
     maglio::ModelSpec spec = sound;
     std::get<maglio::AttentionSpec>(spec.layers[1].mixer).head_dim = strange;
     CHECK(!spec.check().empty());

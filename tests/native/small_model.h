@@ -126,6 +126,7 @@ struct Fill {
                   maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
       v = vector(size);
+      v.resize(static_cast<size_t>(maglio::padded(size)));
     }
   }
 };
