@@ -1,6 +1,6 @@
 """Metadata keys that change nothing of what a model computes, with values that could.
 
-``scripts/check_harmless_keys.py`` shows that llama.cpp's logits do not change with any of them.
+``scripts/check_keys.py`` shows that llama.cpp's logits do not change with any of them.
 """
 
 from __future__ import annotations
