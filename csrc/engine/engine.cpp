@@ -56,7 +56,7 @@ void compute_logits(Pass& pass, int member) {
     pass.norm_input(pass.wanted[static_cast<size_t>(i)], i, model.output_norm, quantize);
   });
   pass.project(static_cast<int>(model.layers.size()) * kLayerPhases,
-               {{head, pass.scratch.embd_in.view(model.spec.n_embd), pass.logits, n}});
+               {{head, pass.scratch.embd_in.view(pass.width()), pass.logits, n, head.rows()}});
 }
 
 void run(Pass& pass, int member) {

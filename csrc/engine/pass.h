@@ -40,8 +40,10 @@ struct Scratch {
   // Makes room for a forward of `rows` rows that ends before position `positions`.
   void fit(const Model& model, int rows, int positions);
 
+  // Rows of n_embd and n_ff values have room for padded(n) each.
   std::vector<float> residual;           // [row][n_embd]
-  std::vector<float> query, key, value;  // [row][heads * head_dim of the layer]
+  std::vector<float> query, key, value;  // [row][heads * head_width of the layer]
+  std::vector<float> attended;           // as query, in layers whose heads are gathered
   std::vector<float> gate, up;           // [row][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
@@ -66,12 +68,14 @@ struct RowRange {
   int n;
 };
 
-// A matrix product to be shared by the team: the first `rows` rows of x.
+// A matrix product to be shared by the team: the first `rows` rows of x. Those of `out` are
+// `stride` apart.
 struct Product {
   const Matrix& w;
   const Activations& x;
   float* out;
   int rows;
+  int stride;
 };
 
 struct Pass {
@@ -86,8 +90,10 @@ struct Pass {
 
   int n() const { return static_cast<int>(rows.size()); }
   int team() const { return pool.size(); }
+  // From one row of n_embd values to the next.
+  int width() const { return padded(model.spec.n_embd); }
   float* residual(int row) const {
-    return scratch.residual.data() + static_cast<size_t>(row) * model.spec.n_embd;
+    return scratch.residual.data() + static_cast<size_t>(row) * width();
   }
 
   // Runs work(row) for each row, shared by the team.

@@ -29,11 +29,11 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
   if (window < 0) return "a sliding window is negative";
   if (rope < 0 || static_cast<size_t>(rope) >= ropes.size()) return "a rotation is not defined";
   const std::string complaint = first_of({
-      check_dimension("the head dimension", head_dim, 16, kMaxHeadDim),
+      check_dimension("the head dimension", head_dim, 2, kMaxHeadDim),
       check_dimension("the number of key/value heads", n_kv_head, 1, kMaxDimension),
       check_dimension("the number of query heads", n_head, n_kv_head > 0 ? n_kv_head : 1,
                       kMaxDimension),
-      check_dimension("the width of all query heads", static_cast<int64_t>(n_head) * head_dim, 32,
+      check_dimension("the width of all query heads", static_cast<int64_t>(n_head) * head_dim, 1,
                       kMaxDimension),
   });
   if (!complaint.empty()) return complaint;
@@ -43,14 +43,14 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
 }
 
 std::string GatedSpec::check() const {
-  return check_dimension("the feed-forward length", n_ff, 32, kMaxDimension);
+  return check_dimension("the feed-forward length", n_ff, 1, kMaxDimension);
 }
 
 std::string ModelSpec::check() const {
   std::string complaint = first_of({
       check_dimension("the number of layers", static_cast<int64_t>(layers.size()), 1, kMaxLayers),
       check_dimension("the vocabulary", n_vocab, 1, kMaxDimension),
-      check_dimension("the embedding length", n_embd, 32, kMaxDimension),
+      check_dimension("the embedding length", n_embd, 1, kMaxDimension),
   });
   for (size_t i = 0; i < layers.size() && complaint.empty(); ++i) {
     complaint = first_of({

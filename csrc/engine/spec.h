@@ -12,11 +12,17 @@
 
 namespace maglio {
 
-// For rotating halves of heads: the file's rows are in the order of pairs (2i, 2i + 1) within each
-// of `heads` heads, and the engine wants (i, i + head_dim / 2). No heads: the file's order.
+// Where the rows of `heads` heads go. Each head is followed by rows of zeros up to `width` rows.
+// For rotating halves, rows that the file has in the order of pairs (2i, 2i + 1) go to
+// (i, i + head_dim / 2). No heads: the file's order.
 struct RowOrder {
   int heads = 0;
   int head_dim = 0;
+  int width = 0;
+  bool paired = false;
+
+  // Of `rows` in the file.
+  int placed(int rows) const { return heads > 0 ? heads * width : rows; }
 };
 
 struct AttentionSpec {
@@ -29,11 +35,25 @@ struct AttentionSpec {
   bool head_norms = false;   // queries and keys are normed per head
   bool paired_rows = false;  // the file orders query and key rows for rotation of pairs
 
-  int query_rows() const { return n_head * head_dim; }
-  int kv_rows() const { return n_kv_head * head_dim; }
-  RowOrder query_order() const { return paired_rows ? RowOrder{n_head, head_dim} : RowOrder{}; }
-  RowOrder key_order() const { return paired_rows ? RowOrder{n_kv_head, head_dim} : RowOrder{}; }
+  // Values of a head in memory: zeros follow the head's own up to a multiple of 16.
+  int head_width() const { return (head_dim + 15) / 16 * 16; }
+  int query_rows() const { return n_head * head_width(); }
+  int kv_rows() const { return n_kv_head * head_width(); }
+  // Values that the output projection reads.
+  int output_cols() const { return n_head * head_dim; }
+  // Whether heads have to be brought together for it.
+  bool gathers() const { return padded(output_cols()) != n_head * head_width() || padded_heads(); }
+  bool padded_heads() const { return head_width() != head_dim; }
+  RowOrder query_order() const { return order(n_head, paired_rows); }
+  RowOrder key_order() const { return order(n_kv_head, paired_rows); }
+  RowOrder value_order() const { return order(n_kv_head, false); }
   std::string check(const std::vector<RopeSpec>& ropes) const;
+
+ private:
+  RowOrder order(int heads, bool paired) const {
+    if (!paired && !padded_heads()) return {};
+    return {heads, head_dim, head_width(), paired};
+  }
 };
 
 struct GatedSpec {

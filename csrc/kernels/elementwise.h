@@ -25,8 +25,13 @@ inline Vec exp_vec(Vec x) {
 
 void rms_norm(const float* x, const float* weight, int n, float eps, float* out) {
   Vec squares = zero();
-  for (int i = 0; i < n; i += 16) {
+  const int whole = n - n % 16;
+  for (int i = 0; i < whole; i += 16) {
     const Vec v = load(x + i);
+    squares = fma(v, v, squares);
+  }
+  if (whole < n) {
+    const Vec v = keep_range(load(x + whole), 0, n - whole, 0.0f);
     squares = fma(v, v, squares);
   }
   const float mean = reduce_add(squares) / static_cast<float>(n);

@@ -82,6 +82,21 @@ inline std::vector<float> vector(int size) {
   return out;
 }
 
+// Where rows of the file go, as the loader has it; zeros where negative.
+inline std::vector<int32_t> rows_in(int rows, const maglio::RowOrder& order) {
+  std::vector<int32_t> out;
+  for (int row = 0; row < order.placed(rows); ++row) {
+    const int within = order.heads > 0 ? row % order.width : 0;
+    const int head = order.heads > 0 ? row / order.width : 0;
+    if (order.heads == 0) {
+      out.push_back(row);
+    } else {
+      out.push_back(within < order.head_dim ? head * order.head_dim + within : -1);
+    }
+  }
+  return out;
+}
+
 inline maglio::ModelSpec spec() {
   maglio::ModelSpec spec;
   spec.n_embd = 256;
@@ -113,25 +128,51 @@ inline maglio::ModelSpec spec() {
   return spec;
 }
 
+// The same with widths that are no multiple of anything, and heads that have to be gathered.
+inline maglio::ModelSpec ragged_spec() {
+  maglio::ModelSpec ragged = spec();
+  ragged.n_embd = 70;
+  ragged.ropes = {{std::vector<double>(9, 0.3)}, {std::vector<double>(8, 0.2)}};
+  maglio::AttentionSpec& first = std::get<maglio::AttentionSpec>(ragged.layers[0].mixer);
+  first.n_head = 6;
+  first.head_dim = 18;  // followed by zeros
+  maglio::AttentionSpec& second = std::get<maglio::AttentionSpec>(ragged.layers[1].mixer);
+  second.n_head = 5;  // 80 values
+  std::get<maglio::GatedSpec>(ragged.layers[0].feed_forward).n_ff = 33;
+  std::get<maglio::GatedSpec>(ragged.layers[1].feed_forward).n_ff = 100;
+  return ragged;
+}
+
 // Fills every weight of a layer that may be there with random values; biases only of the second.
 struct Fill {
   TensorType type;
   bool biases;
 
   void operator()(const std::string&, Matrix& m, int rows, int cols,
-                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
-    if (presence == maglio::kRequired) m = matrix(type, rows, cols);
+                  maglio::Presence presence = maglio::kRequired,
+                  maglio::RowOrder order = {}) const {
+    if (presence != maglio::kRequired) return;
+    const std::vector<uint8_t> source = random_weights(type, rows * cols);
+    const std::vector<int32_t> from = rows_in(rows, order);
+    m = Matrix(type, order.placed(rows), cols);
+    m.pack_tiles(source.data(), from.data(), 0, m.tiles());
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
-                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+                  maglio::Presence presence = maglio::kRequired,
+                  maglio::RowOrder order = {}) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
-      v = vector(size);
+      const std::vector<float> values = vector(size);
+      v.assign(static_cast<size_t>(maglio::padded(order.placed(size))), 0.0f);
+      const std::vector<int32_t> from = rows_in(size, order);
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (from[i] >= 0) v[i] = values[static_cast<size_t>(from[i])];
+      }
     }
   }
 };
 
-inline std::shared_ptr<Model> make(TensorType type) {
-  auto model = std::make_shared<Model>(spec());
+inline std::shared_ptr<Model> make(TensorType type, const maglio::ModelSpec& of = spec()) {
+  auto model = std::make_shared<Model>(of);
   const Fill own{type, false};
   Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
     Fill{type, layer == 1}(name, weight, shape...);

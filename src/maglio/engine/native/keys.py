@@ -20,12 +20,22 @@ from maglio.gguf import ModelFile
 
 _HARMLESS = frozenset(
     {
+        "attention.layer_norm_epsilon",  # of another kind of norm
         "context_length",  # the engine bounds its caches by it
-        "expert_used_count",  # of no experts
+        "expert_feed_forward_length",  # of no experts, as the next five
+        "expert_gating_func",
+        "expert_shared_count",
+        "expert_used_count",
+        "expert_weights_norm",
+        "expert_weights_scale",
+        "leading_dense_block_count",
         "mm.tokens_per_image",
         "pooling_type",  # of embedding models; rows are those of the language model
         "rope.scaling.finetuned",
-        "rope.scaling.original_context_length",  # says where linear scaling came from
+        "rope.scaling.original_context_length",  # linear scaling does not read it, nor the others
+        "rope.scaling.yarn_beta_fast",
+        "rope.scaling.yarn_beta_slow",
+        "rope.scaling.yarn_log_multiplier",
         "tensor_data_layout",
         "vocab_size",
     }
@@ -91,6 +101,12 @@ class Keys:
         """Return a positive number."""
         return self._file.real(self._key(name), default)
 
+    def count(self, name: str, default: int = 0) -> int:
+        """Return a count that may be none."""
+        if self._is_zero(name) or (default == 0 and not self.has(name)):
+            return 0
+        return self.integer(name, default)
+
     def text(self, name: str, default: str) -> str:
         """Return a string."""
         return self._file.text(self._key(name)) if self.has(name) else default
@@ -139,6 +155,8 @@ class Keys:
         """
         if self.integer("attention.value_length", self.head_dim) != self.head_dim:
             raise self.error("attention.value_length", "is not the width of keys, as it has to be")
+        for name in ("attention.key_length_swa", "attention.value_length_swa"):
+            self.only(name, self.head_dim)
         self.only("attention.causal", True)
         self.only("attn_logit_softcapping", 0)
         spec = _core.AttentionSpec()
@@ -154,7 +172,8 @@ class Keys:
 
     def gated(self, activation: GateActivation = GateActivation.SILU) -> _core.GatedSpec:
         """Describe a gated feed-forward sub-layer."""
-        self.only("expert_count", 0)
+        for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
+            self.only(name, 0)
         spec = _core.GatedSpec()
         spec.n_ff = self.integer("feed_forward_length")
         spec.activation = activation
@@ -188,8 +207,10 @@ class Keys:
             tensors: where weights of a layer are that are not the tensors of their own names.
         """
         self.only("final_logit_softcapping", 0)
+        self.only("nextn_predict_layers", 0)
+        self.only("embedding_length_out", self.n_embd)
         embedding = self._file.tensors.get("token_embd.weight")
-        if embedding is None or len(embedding.shape) != 2:
+        if embedding is None or len(embedding.shape) < 2:
             raise self._file.error("tensor 'token_embd.weight' is missing or not a matrix")
         spec = _core.ModelSpec()
         spec.architecture = self.architecture
@@ -221,6 +242,10 @@ class Keys:
     def _key(self, name: str) -> str:
         self._read.add(name)
         return f"{self.architecture}.{name}"
+
+    def _is_zero(self, name: str) -> bool:
+        value = self._file.metadata.get(self._key(name))
+        return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
 
     def _uniform_arrays(self, n_layer: int) -> dict[str, object]:
         uniform: dict[str, object] = {}
@@ -264,6 +289,8 @@ class Keys:
     def _add_rope(self, base: float, divisor: float | npt.NDArray[np.float64]) -> int:
         if self.integer("rope.dimension_count", self.head_dim) != self.head_dim:
             raise self.error("rope.dimension_count", "is not the width of a head, as it has to be")
+        self.only("rope.dimension_count_swa", self.head_dim)
+        self.only("rope.scaling.attn_factor", 1)
         exponents = np.arange(0, self.head_dim, 2, dtype=np.float64) / self.head_dim
         self._ropes.append(_core.RopeSpec(base ** (-exponents) / divisor))
         return len(self._ropes) - 1
@@ -278,6 +305,8 @@ class Keys:
             raise self.error(
                 "rope.scaling.type", f"is {kind[:60]!r}, which is not supported; linear is"
             )
+        if names and self._is_zero(names[0]):
+            return 1.0  # as llama.cpp reads it
         if kind == "linear" or names:
             return self.real(names[0] if names else "rope.scaling.factor")
         return 1.0
