@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from maglio.default_model import default_model_path
 from maglio.engine.registry import open_model
+from maglio.errors import InvalidArgumentError
 from maglio.model import Model
 
 
@@ -34,6 +36,8 @@ def load(
         InvalidArgumentError: an argument is out of range, or the engine does not have it.
         OutOfMemoryError: the model does not fit in memory.
     """
+    if not isinstance(path, (str, os.PathLike, type(None))):
+        raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")
     given = {"n_ctx": n_ctx, "threads": threads, "kv_cache": kv_cache, **options}
     opened = open_model(engine, Path(default_model_path() if path is None else path), given)
     return Model(

@@ -198,7 +198,7 @@ def test_being_killed_while_saving_loses_nothing_saved_before(tmp_path, what, at
         assert kept.tokens().tolist() == [n for n in range(1, saved + 1) for _ in range(9)]
         kept.add(np.array([3], np.int32))  # no lock is left behind
     else:
-        chat = maglio.chat.saved.read(tmp_path / "talk.json", 300)
+        chat = maglio.chat.saved.read(tmp_path / "talk.json", "f", 300)
         assert chat.position == saved
         assert len(chat.turns) == 50
 

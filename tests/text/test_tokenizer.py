@@ -161,7 +161,7 @@ HOSTILE = {
     "escaped token": (small_bpe(tokens=["a", "b", "ab", "\udcff"]), "vocabulary"),
     "control token that is no text": (
         small_bpe(tokens=["a", "b", "ab", "\ud800"], token_type=np.array([1, 1, 1, 3])),
-        "which is no text",
+        "which is not text",
     ),
     "too few kinds": (small_bpe(token_type=np.array([1])), "has 1 entries for 3 tokens"),
     "kinds of a wrong type": (small_bpe(token_type="x"), "array of numbers"),

@@ -75,7 +75,9 @@ class Conversation:
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
         self._shelf = ReferenceShelf(model.tokenizer)
-        self._stream = ChatStream(model, self._shelf, sampling or SamplingParams(), speculation)
+        self._stream = ChatStream(
+            model, self._shelf, SamplingParams() if sampling is None else sampling, speculation
+        )
         for reference in each(references):
             self.add_reference(reference)
 
@@ -198,10 +200,18 @@ class Conversation:
         )
         ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
         stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
-        before, self._history = self._history, history
+        before, spent = self._history, tuple(self._spent)
+        self._history = history
 
         def finish(answer: Answer) -> None:
-            self._end_turn(before, text, prompt, answer)
+            # An interrupt may have it called again, so it stores results and changes nothing else.
+            self._spent = [*spent, answer.stats]
+            turn, rendered = self._kept(text, prompt, answer)
+            if turn is None:
+                self._history = before  # interrupted before it began: as if nothing had been said
+            else:
+                self._history, self._rendered = history.plus(turn), rendered
+            self._open = None
 
         thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
         self._open = Answer(stream, finish, begins_thinking=thinking, use=self._use)
@@ -240,7 +250,7 @@ class Conversation:
         self._become(self._history.first(turn))
         try:
             return self.send(text)
-        except MaglioError:
+        except BaseException:  # Ctrl-C too
             self._history, self._rendered = before
             raise
 
@@ -341,7 +351,7 @@ class Conversation:
             ChatTemplateError: the chat template does not take its turns; nothing is changed.
         """
         tokenizer = self._model.tokenizer
-        chat = saved.read(Path(path), self._model.engine.n_vocab)
+        chat = saved.read(Path(path), tokenizer.fingerprint, self._model.engine.n_vocab)
         turns = chat.turns
         if chat.fingerprint != tokenizer.fingerprint:
             turns = tuple(
@@ -371,20 +381,20 @@ class Conversation:
         if self._open is not None:
             self._open.close()
 
-    def _end_turn(self, before: Exchanges, user: str, prompt: Rendered, answer: Answer) -> None:
-        """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
-        self._open = None
+    def _kept(self, user: str, prompt: Rendered, answer: Answer) -> tuple[Turn | None, Rendered]:
+        """What stays of an answer; the cache and the indexes forget the rest.
+
+        No turn for one that was interrupted before it began.
+        """
         start = len(prompt.ids)
-        ids = self._stream.tokens[start : start + answer.stream.kept]
+        kept = answer.stream.kept
+        ids = answer.tokens[:kept]
         reason = answer.finish_reason
-        self._stream.keep(start + len(ids))
-        self._spent.append(answer.stats)
+        self._stream.keep(start + kept)
         if reason is None and not answer.text and not ids:
-            self._history = before  # interrupted before it began: as if nothing had been said
-            return
-        self._rendered = self._encoder.answer(prompt, answer.text, ids)
+            return None, prompt
         turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
-        self._history = self._history.plus(turn)
+        return turn, self._encoder.answer(prompt, answer.text, ids)
 
     def _become(self, history: Exchanges) -> None:
         """Go on from another history. Cache and indexes are cut back when a message is sent."""

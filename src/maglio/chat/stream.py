@@ -105,8 +105,11 @@ class ChatStream:
         """Return an independent stream that begins with the same tokens; the cache is shared.
 
         Raises:
+            InvalidArgumentError: the draft source serves one stream.
             OutOfMemoryError: there is no memory for it.
         """
+        if isinstance(self._speculation, Speculation):
+            self._speculation.for_many()  # checks it
         branch = ChatStream.__new__(ChatStream)
         branch._model, branch._shelf, branch._remembered = self._model, shelf, self._remembered
         cache = self._sequence.cache
@@ -135,9 +138,9 @@ class ChatStream:
     def keep(self, length: int) -> None:
         """An answer has ended: so many tokens of the stream stay."""
         self._sequence.rewind(length)
+        begin, self._remembered = self._remembered, length
         if self._past is not None:
-            self._past.add(self.tokens[self._remembered :])
-            self._remembered = length
+            self._past.add(self.tokens[begin:])
 
     def _begin(
         self,

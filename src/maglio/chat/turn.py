@@ -70,8 +70,8 @@ class Answer(Iterator[TextToken]):
         """End the answer here; what was said stays. Does nothing when it has ended."""
         if not self._finished:
             self._stream.close()
-            self._finished = True
             self._finish(self)
+            self._finished = True
 
     @property
     def text(self) -> str:

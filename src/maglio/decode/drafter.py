@@ -72,6 +72,7 @@ class Drafter:
         n_vocab: number of token ids.
         max_draft: most draft tokens of a step.
         gate: switches drafting off where it does not pay; ``None`` drafts always.
+        is_used: whether the source may have followed another stream; it then starts again.
 
     Raises:
         InvalidArgumentError: the source is not a :class:`DraftSource`, its ``topk`` is not a
@@ -85,6 +86,7 @@ class Drafter:
         *,
         max_draft: int = 16,
         gate: CostGate | None = None,
+        is_used: bool = False,
     ) -> None:
         if not isinstance(source, DraftSource):
             raise InvalidArgumentError(f"the draft source is {source!r:.80}, must be a DraftSource")
@@ -96,7 +98,8 @@ class Drafter:
         self._topk = min(source.topk, n_vocab)
         self._max_draft = max_draft
         self._gate = gate
-        self._told = 0  # tokens of the stream that the source was told of
+        # Tokens of the stream that the source was told of.
+        self._told = _IN_DOUBT if is_used else 0
         self._waiting: list[_Heard] = []
         self._warned = False
 

@@ -76,6 +76,7 @@ class Sequence:
         self._n_ctx = n_ctx
         self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
+        self._begun_with = cache.length  # what an eviction leaves: others may share it
         self._is_level = False  # whether all followers hold the list, if all of it was taken
         self._planned: Plan | None = None
         self._sent: Sent | None = None
@@ -103,6 +104,11 @@ class Sequence:
     def turn(self) -> object:
         """Another object after every begin and rewind: tells generations apart."""
         return self._turn
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there was a generation since it was made or rewound."""
+        return self._turn.max_tokens is not None
 
     @property
     def finish_reason(self) -> FinishReason | None:
@@ -194,6 +200,7 @@ class Sequence:
         turn = self._turn
         check_int("length", length, 0, turn.taken)
         self._record_last()
+        self._begun_with = min(self._begun_with, length)
         if length < turn.taken:
             cut = min(turn.cut, length)
             self._is_level = False
@@ -201,12 +208,16 @@ class Sequence:
             self._planned = self._sent = None
         self._level()
 
-    def evict(self) -> None:
-        """Give the memory of the cache back; the next plan computes everything again."""
+    def evict(self, *, release: bool = False) -> None:
+        """Give the memory of the cache back; the next plan computes again what it held.
+
+        What the cache held from the start stays unless it is to ``release`` that too: it is likely
+        to be shared, and then takes no memory of its own.
+        """
         self._planned = self._sent = None
         self._is_level = False
-        self._known = 0
-        self.cache.truncate(0)
+        self._known = min(self._known, 0 if release else self._begun_with)
+        self._drop_rejected()
 
     def plan(self, *, drafts: bool = True) -> Plan:
         """Make all followers level, and say what the next forward should compute.
@@ -214,6 +225,7 @@ class Sequence:
         Without ``drafts`` none is asked for, which saves the time where none would pay.
         """
         self._level()
+        self._known = min(self._known, self.cache.length)  # a truncate may have been interrupted
         turn = self._turn
         wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
         if self._known == wanted:  # a row comes from feeding its token

@@ -41,6 +41,7 @@ class GenerationStats:
             before it.
         prefill_s: seconds in the forwards of the prefill.
         decode_s: seconds in everything after it, not counting the caller's time between tokens.
+            Among many streams: seconds in the forwards that it shared with others.
         overhead_s: the part of ``decode_s`` that was not spent in forwards.
         sources: what each draft source, by name, contributed to ``drafted`` and ``accepted``.
         gate_trips: times that the cost gate switched drafting off,

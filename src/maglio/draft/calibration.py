@@ -151,7 +151,8 @@ class Calibrations:
 
     def of(self, kind: str) -> Calibration:
         """What was learnt about the sources of a kind."""
-        return self._of.setdefault(kind, Calibration(kind))
+        found = self._of.get(kind)
+        return self._of.setdefault(kind, Calibration(kind)) if found is None else found
 
     def all(self) -> Iterable[Calibration]:
         """All of them."""

@@ -21,7 +21,6 @@ from maglio._core import FrozenAutomaton
 from maglio.checks import check_int
 from maglio.draft.calibration import Calibrations
 from maglio.draft.member import Ids
-from maglio.errors import MaglioError
 from maglio.tokens import Tokens, token_array
 
 DEFAULT_HISTORY_TOKENS = 1 << 16
@@ -87,8 +86,9 @@ class History:
             return
         with self._lock:
             self._remember(ids)
-        if self._store is not None:
-            self._keep(self._store, ids)
+        store = self._store
+        if store is not None:
+            self._keep(store, ids)
 
     def index(self) -> FrozenAutomaton | None:
         """An index of the streams; ``None`` if there is nothing to index.
@@ -111,7 +111,7 @@ class History:
         """A store that fails is left alone: a history changes speed and nothing else."""
         try:
             store.add(ids)
-        except MaglioError as error:
+        except Exception as error:
             self._store = None
             warnings.warn(f"streams are not kept on disk: {error}", RuntimeWarning, stacklevel=3)
 

@@ -140,10 +140,12 @@ class _Window:
 
     def spent(self, cost: CostModel) -> float:
         """What the steps would cost now, in plain steps."""
-        return sum(width.price(cost) * count for width, count in self._widths.items() if count)
+        return sum(width.price(cost) * count for width, count in self._widths.items())
 
     def _count(self, verify: _Verify, sign: int) -> None:
         self._widths[verify.width] += sign
+        if self._widths[verify.width] == 0:
+            del self._widths[verify.width]
         self.committed += sign * verify.committed
         self.drafted += sign * (verify.width.rows - 1)
 

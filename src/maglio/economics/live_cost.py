@@ -44,7 +44,7 @@ class LiveCost:
         self._samples: deque[float] = deque((1.0, 1.0), maxlen=3)  # as if the table had held twice
         self._since_plain = 0
         self._since_verify = 0
-        self._prices: list[float] = []  # by rows, at the present multiplier
+        self._prices: dict[int, float] = {}  # by rows, at the present multiplier
 
     @property
     def multiplier(self) -> float:
@@ -63,13 +63,14 @@ class LiveCost:
 
     def cost(self, rows: int) -> float:
         """Cost of a forward of ``rows`` rows in plain steps, never under 1."""
+        if rows == 1:
+            return 1.0
         # Policies ask for many widths at every step, and the multiplier changes at a few of them.
-        known = len(self._prices)
-        while known <= rows:
-            price = 1.0 if known <= 1 else max(1.0, self._multiplier * self._table.cost(known))
-            self._prices.append(price)
-            known += 1
-        return self._prices[rows]
+        prices = self._prices  # another thread may put a new one in its place
+        price = prices.get(rows)
+        if price is None:
+            price = prices[rows] = max(1.0, self._multiplier * self._table.cost(rows))
+        return price
 
     def learn(self, rows: int, seconds: float) -> None:
         """A forward of ``rows`` rows took ``seconds``."""
@@ -93,4 +94,4 @@ class LiveCost:
 
     def _move(self, target: float) -> None:
         self._multiplier += ALPHA * (target - self._multiplier)
-        self._prices = []
+        self._prices = {}

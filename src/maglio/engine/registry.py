@@ -76,11 +76,12 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
     chosen = AUTO if name == "auto" else name
     try:
         opener: Opener = found[chosen].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever another package does when it is imported
         raise MaglioError(f"the engine {chosen!r} cannot be loaded: {error}") from error
     known = inspect.signature(opener).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
     for option in options:
-        if option not in known:
+        if option not in known and not takes_all:
             raise InvalidArgumentError(
                 f"the engine {chosen!r} has no option {option!r}; it has "
                 f"{', '.join(list(known)[1:])}"
@@ -90,4 +91,4 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
 
 def _found() -> dict[str, EntryPoint]:
     others = {point.name: point for point in entry_points(group=GROUP)}
-    return {point.name: point for point in BUILT_IN} | others
+    return others | {point.name: point for point in BUILT_IN}
