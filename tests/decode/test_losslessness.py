@@ -104,7 +104,8 @@ def test_penalties_see_the_tokens_accepted_in_the_same_step():
     for start in range(1, 60, 6):
         for index in range(start, min(start + 6, 60)):
             picker = run.picker()
-            picker.extend(run.stream[: len(PROMPT) + start])
+            stream = run.stream[: len(PROMPT) + start]
+            picker.follow(stream, kept=0, answer=len(PROMPT))
             stale.append(picker.pick(run.engine().row(run.stream[: len(PROMPT) + index]), index))
     assert stale != run.output[1:]
 
@@ -140,10 +141,12 @@ def test_turns_of_a_conversation_are_those_of_one_stream(kind):
     stream: list[int] = []
     drawn = 0
     for prompt, n_tokens in turns:
-        # Definition: the history is the stream so far, and every token takes one number.
+        # Definition: the history is the stream so far, the answer what came after its prompt, and
+        # every token takes one number.
         stream += prompt
+        answer = len(stream)
         for _ in range(n_tokens):
-            picker.extend(stream[picker.length :])
+            picker.follow(stream, kept=len(stream), answer=answer)
             stream.append(picker.pick(engine.row(stream), drawn))
             drawn += 1
 

@@ -139,7 +139,8 @@ class ChatStream:
         position: int = 0,
     ) -> None:
         engine = self._model.engine
-        picker = Picker(sampling, engine.n_vocab)
+        control, ends = self._model.tokenizer.control_tokens, self._model.tokenizer.eog_ids
+        picker = Picker(sampling, engine.n_vocab, exempt=control.values(), ends=ends)
         drafter, cost, history = self._model.drafting.start(speculation, sampling)
         if drafter is not None:
             self._shelf.tell(drafter.source)

@@ -50,8 +50,7 @@ class Sequence:
         position: where the random stream stands.
 
     Raises:
-        InvalidArgumentError: an argument is out of range, or the cache holds more positions than
-            ``tokens``.
+        InvalidArgumentError: an argument is out of range, or the cache holds more than ``tokens``.
     """
 
     def __init__(
@@ -74,7 +73,8 @@ class Sequence:
         self.picker = picker
         self.drafter = drafter
         self._n_ctx = n_ctx
-        self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
+        n = len(stream)
+        self._turn = Turn(stream, n, n, n, position, answer=n)
         self._known = cache.length  # positions of the cache that hold tokens of the list
         self._is_level = False  # whether all followers hold the list, if all of it was taken
         self._planned: Plan | None = None
@@ -175,6 +175,7 @@ class Sequence:
             max_tokens,
             stop_ids,
             transcript,
+            answer=total if ids else turn.answer,
         )
         self.recorder = StatsRecorder()
         self._last = self._planned = self._sent = None
@@ -195,9 +196,10 @@ class Sequence:
         check_int("length", length, 0, turn.taken)
         self._record_last()
         if length < turn.taken:
-            cut = min(turn.cut, length)
+            cut, answer = min(turn.cut, length), min(turn.answer, length)
             self._is_level = False
-            self._turn = Turn(turn.tokens[:length], length, length, length, self.position, cut)
+            kept = turn.tokens[:length]
+            self._turn = Turn(kept, length, length, length, self.position, cut, answer=answer)
             self._planned = self._sent = None
         self._level()
 
@@ -229,8 +231,7 @@ class Sequence:
         """Return the planned segment, cut to ``rows`` tokens.
 
         Args:
-            rows: the most tokens; what does not fit of a prompt comes with the next segment, what
-                does not fit of a draft is dropped.
+            rows: the most tokens; more of a prompt comes with the next segment, of a draft never.
         """
         missing, draft = self._planned or self.plan()
         turn, base = self._turn, self._known
@@ -384,8 +385,7 @@ class Sequence:
         cut = min(turn.cut, len(tokens))
         self._known = min(self._known, cut, self.cache.length)
         self._drop_rejected()
-        self.picker.truncate(min(self.picker.length, cut))
-        self.picker.extend(tokens[self.picker.length :])
+        self.picker.follow(tokens, kept=cut, answer=turn.answer)
         if turn.transcript is not None:
             turn.transcript.truncate(min(turn.transcript.length, max(0, cut - turn.start)))
             for token in tokens[turn.start + turn.transcript.length :]:

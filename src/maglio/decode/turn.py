@@ -52,6 +52,7 @@ class Turn:
         stops: ids that end it.
         transcript: reads it, if anything does.
         end: the length at which it ended, and why.
+        answer: where the answer begins: :attr:`start`, or earlier where it goes on.
     """
 
     tokens: list[int]
@@ -64,6 +65,7 @@ class Turn:
     stops: frozenset[int] = frozenset()
     transcript: Transcript | None = None
     end: tuple[int, FinishReason] | None = None
+    answer: int = 0
 
     @property
     def position(self) -> int:
