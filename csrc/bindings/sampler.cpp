@@ -59,11 +59,16 @@ struct StepName {
 };
 
 constexpr StepName kSteps[] = {
-    {"logit_bias", maglio::Step::kLogitBias}, {"penalties", maglio::Step::kPenalties},
-    {"dry", maglio::Step::kDry},              {"temperature", maglio::Step::kTemperature},
-    {"top_n_sigma", maglio::Step::kTopNSigma}, {"top_k", maglio::Step::kTopK},
-    {"typical_p", maglio::Step::kTypicalP},   {"top_p", maglio::Step::kTopP},
-    {"min_p", maglio::Step::kMinP},           {"xtc", maglio::Step::kXtc},
+    {"logit_bias", maglio::Step::kLogitBias},
+    {"penalties", maglio::Step::kPenalties},
+    {"dry", maglio::Step::kDry},
+    {"temperature", maglio::Step::kTemperature},
+    {"top_n_sigma", maglio::Step::kTopNSigma},
+    {"top_k", maglio::Step::kTopK},
+    {"typical_p", maglio::Step::kTypicalP},
+    {"top_p", maglio::Step::kTopP},
+    {"min_p", maglio::Step::kMinP},
+    {"xtc", maglio::Step::kXtc},
 };
 
 std::vector<std::string> order_of(const maglio::SamplingParams& params) {

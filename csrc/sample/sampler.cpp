@@ -56,14 +56,22 @@ std::vector<bool> breaks_of(const SamplingParams& params, size_t vocab) {
 
 bool does_something(Step step, const SamplingParams& params) {
   switch (step) {
-    case Step::kTemperature: return params.temperature != 1.0;
-    case Step::kTopNSigma: return params.top_n_sigma > 0.0;
-    case Step::kTopK: return params.top_k > 0;
-    case Step::kTypicalP: return params.typical_p < 1.0;
-    case Step::kTopP: return params.top_p < 1.0;
-    case Step::kMinP: return params.min_p > 0.0;
-    case Step::kXtc: return params.xtc_probability > 0.0;
-    default: return true;
+    case Step::kTemperature:
+      return params.temperature != 1.0;
+    case Step::kTopNSigma:
+      return params.top_n_sigma > 0.0;
+    case Step::kTopK:
+      return params.top_k > 0;
+    case Step::kTypicalP:
+      return params.typical_p < 1.0;
+    case Step::kTopP:
+      return params.top_p < 1.0;
+    case Step::kMinP:
+      return params.min_p > 0.0;
+    case Step::kXtc:
+      return params.xtc_probability > 0.0;
+    default:
+      return true;
   }
 }
 
@@ -147,12 +155,18 @@ int32_t Sampler::sample(const float* row, uint64_t position) {
 void Sampler::apply(Step step, uint64_t position) {
   const size_t min_keep = static_cast<size_t>(params_.min_keep);
   switch (step) {
-    case Step::kTemperature: return shortlist_.set_temperature(inverse_temperature_);
-    case Step::kTopNSigma: return shortlist_.keep_top_n_sigma(params_.top_n_sigma, min_keep);
-    case Step::kTopK: return shortlist_.keep_top_k(static_cast<size_t>(params_.top_k));
-    case Step::kTypicalP: return shortlist_.keep_typical(params_.typical_p, min_keep);
-    case Step::kTopP: return shortlist_.keep_top_p(params_.top_p, min_keep);
-    case Step::kMinP: return shortlist_.keep_min_p(params_.min_p, min_keep);
+    case Step::kTemperature:
+      return shortlist_.set_temperature(inverse_temperature_);
+    case Step::kTopNSigma:
+      return shortlist_.keep_top_n_sigma(params_.top_n_sigma, min_keep);
+    case Step::kTopK:
+      return shortlist_.keep_top_k(static_cast<size_t>(params_.top_k));
+    case Step::kTypicalP:
+      return shortlist_.keep_typical(params_.typical_p, min_keep);
+    case Step::kTopP:
+      return shortlist_.keep_top_p(params_.top_p, min_keep);
+    case Step::kMinP:
+      return shortlist_.keep_min_p(params_.min_p, min_keep);
     case Step::kXtc: {
       // Its own stream, so that the number that draws the token does not say whether it was on.
       const uint64_t coin = uniform53(params_.seed, position, RandomStream::kXtc);
@@ -161,7 +175,8 @@ void Sampler::apply(Step step, uint64_t position) {
       }
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 

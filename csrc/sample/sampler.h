@@ -33,10 +33,9 @@ enum class Step : uint8_t {
 };
 
 struct SamplingParams {
-  std::vector<Step> order = {Step::kPenalties,  Step::kDry,       Step::kLogitBias,
-                             Step::kTemperature, Step::kTopNSigma, Step::kTopK,
-                             Step::kTypicalP,   Step::kTopP,      Step::kMinP,
-                             Step::kXtc};
+  std::vector<Step> order = {Step::kPenalties, Step::kDry,  Step::kLogitBias, Step::kTemperature,
+                             Step::kTopNSigma, Step::kTopK, Step::kTypicalP,  Step::kTopP,
+                             Step::kMinP,      Step::kXtc};
   double temperature = 0.0;        // <= 0: the most probable token, ties to the lowest id
   double top_n_sigma = 0.0;        // 0: all
   int64_t top_k = 0;               // 0: all
@@ -51,8 +50,8 @@ struct SamplingParams {
   double frequency_penalty = 0.0;  // subtracted once per occurrence in the answer
   double presence_penalty = 0.0;   // subtracted once if in the answer
   DryParams dry;
-  std::vector<int32_t> dry_breakers;  // no repetition reaches over them
-  std::vector<int32_t> exempt;        // never penalized; break repetitions too
+  std::vector<int32_t> dry_breakers;                   // no repetition reaches over them
+  std::vector<int32_t> exempt;                         // never penalized; break repetitions too
   std::vector<std::pair<int32_t, double>> logit_bias;  // added; -inf forbids a token
   uint64_t seed = 0;
 };
@@ -67,8 +66,8 @@ class Sampler {
   // Throws std::invalid_argument for a vocabulary not in 1 .. 2^20 - 1 or a id outside it.
   Sampler(SamplingParams params, size_t vocab);
 
-  // Appends to the history that penalties and DRY look at. All or nothing: throws std::invalid_argument
-  // for an id outside the vocabulary.
+  // Appends to the history that penalties and DRY look at. All or nothing: throws
+  // std::invalid_argument for an id outside the vocabulary.
   void extend(const int32_t* tokens, size_t count);
 
   // Takes back the history from `length` on. Throws std::invalid_argument when it is shorter.

@@ -15,7 +15,8 @@ constexpr size_t kFirstTier = 64;
 constexpr size_t kTierGrowth = 8;
 constexpr size_t kSortedSpan = 32;
 constexpr float kLowest = std::numeric_limits<float>::lowest();
-constexpr float kFarBelow = 1024.0f;  // logits further below the best count as so far, in deviations
+constexpr float kFarBelow =
+    1024.0f;  // logits further below the best count as so far, in deviations
 constexpr double kLogitUnits = 0x1p12;
 constexpr float kImprobable = 64.0f;  // as in weight.h
 constexpr double kSurpriseUnits = 0x1p20;
@@ -136,9 +137,8 @@ void Shortlist::reweigh() {
 
 // Weighs anew after the best tokens were dropped from a closed list.
 void Shortlist::rebase() {
-  const auto best = std::max_element(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-    return a.key < b.key;
-  });
+  const auto best = std::max_element(items_.begin(), items_.end(),
+                                     [](const Item& a, const Item& b) { return a.key < b.key; });
   if (logit_of(*best) == best_) return;
   best_ = logit_of(*best);
   reweigh();
@@ -242,9 +242,8 @@ void Shortlist::drop_top_choices(double threshold, size_t min_keep) {
   if (std::count_if(items_.begin(), items_.end(), is_top) < 2) return;
   gather_all();
   const auto end = std::partition(items_.begin(), items_.end(), is_top);
-  const auto last = std::min_element(items_.begin(), end, [](const Item& a, const Item& b) {
-    return a.key < b.key;
-  });
+  const auto last = std::min_element(items_.begin(), end,
+                                     [](const Item& a, const Item& b) { return a.key < b.key; });
   const size_t dropped = static_cast<size_t>(end - items_.begin()) - 1;
   if (items_.size() - dropped < min_keep) return;
   std::iter_swap(last, end - 1);

@@ -15,14 +15,15 @@ namespace maglio {
 
 class Shortlist {
  public:
-  // Starts on a row without NaN and +inf whose largest logit `best` is above -inf, at temperature 1.
-  // `maxima` are its block maxima; both must outlive the other calls.
+  // Starts on a row without NaN and +inf whose largest logit `best` is above -inf, at
+  // temperature 1. `maxima` are its block maxima; both must outlive the other calls.
   void start(const float* logits, size_t size, const std::vector<float>& maxima, float best);
 
   // From here on tokens weigh what they do at this temperature.
   void set_temperature(float inverse_temperature);
 
-  // Each filter but top-k keeps at least `min_keep` tokens, or all if there are fewer. min_keep >= 1.
+  // Each filter but top-k keeps at least `min_keep` tokens, or all if there are fewer. min_keep
+  // >= 1.
 
   // Keeps the first `k` tokens; 0 keeps all.
   void keep_top_k(size_t k);
@@ -32,8 +33,8 @@ class Shortlist {
   void keep_min_p(double p, size_t min_keep);
   // Keeps tokens at most `n` standard deviations of the logits left below the best; 0 keeps all.
   void keep_top_n_sigma(double n, size_t min_keep);
-  // Keeps the tokens whose surprise is nearest the expected one, and that weigh at least `p` of what
-  // is left together; 1 keeps all.
+  // Keeps the tokens whose surprise is nearest the expected one, and that weigh at least `p` of
+  // what is left together; 1 keeps all.
   void keep_typical(double p, size_t min_keep);
   // Drops all tokens of at least this probability but the last one.
   void drop_top_choices(double threshold, size_t min_keep);

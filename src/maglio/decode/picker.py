@@ -11,7 +11,6 @@ from maglio.decode.params import SamplingParams
 from maglio.engine.base import Logits
 from maglio.errors import InvalidArgumentError
 
-
 _SAME = (
     "temperature",
     "top_n_sigma",
@@ -66,6 +65,8 @@ class Picker:
         ends: Iterable[int] = (),
     ) -> None:
         check_int("n_vocab", n_vocab, 1, 2**20 - 1)
+        if not isinstance(params, SamplingParams):
+            raise InvalidArgumentError(f"sampling is {params!r:.80}, must be SamplingParams")
         self._params = params
         self._n_vocab = n_vocab
         native = _core.SamplerParams()

@@ -196,10 +196,9 @@ class Sequence:
         check_int("length", length, 0, turn.taken)
         self._record_last()
         if length < turn.taken:
-            cut, answer = min(turn.cut, length), min(turn.answer, length)
+            kept, cut = turn.tokens[:length], min(turn.cut, length)
             self._is_level = False
-            kept = turn.tokens[:length]
-            self._turn = Turn(kept, length, length, length, self.position, cut, answer=answer)
+            self._turn = Turn(kept, length, length, length, self.position, cut, answer=length)
             self._planned = self._sent = None
         self._level()
 

@@ -52,7 +52,7 @@ class Turn:
         stops: ids that end it.
         transcript: reads it, if anything does.
         end: the length at which it ended, and why.
-        answer: where the answer begins: :attr:`start`, or earlier where it goes on.
+        answer: where the answer begins; before :attr:`start` if this generation goes on with one.
     """
 
     tokens: list[int]
