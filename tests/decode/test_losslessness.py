@@ -22,6 +22,27 @@ RUNS = {
     ),
     "sampled": plain_run(SAMPLED),
     "sampled, repetitive model": plain_run(SAMPLED, order=1, n_vocab=50, spread=9.0),
+    "sampled, temperature last": plain_run(
+        SamplingParams(
+            temperature=1.4,
+            top_n_sigma=1.5,
+            typical_p=0.9,
+            min_p=0.05,
+            min_keep=3,
+            dry_multiplier=0.9,
+            dry_allowed_length=1,
+            dry_breakers=(7,),
+            order="llama.cpp",
+            seed=8,
+        ),
+        order=1,
+        n_vocab=50,
+        spread=9.0,
+    ),
+    "sampled, XTC": plain_run(
+        SamplingParams(temperature=0.9, xtc_probability=0.5, min_p=0.02, seed=4)
+    ),
+    "greedy, DRY": plain_run(SamplingParams(dry_multiplier=2.0), order=1, n_vocab=50),
     "sampled, whole vocabulary": plain_run(SamplingParams(temperature=1.0, seed=3), n_vocab=300),
 }
 

@@ -114,11 +114,24 @@ def test_a_sample_is_that_of_the_fully_sorted_definition(data):
     assert picker.pick(row, position) == twin.sample(row, params, history, position)
 
 
+EXTRA = [
+    {},
+    {},
+    {"typical_p": 0.6},
+    {"xtc_probability": 1.0, "xtc_threshold": 0.0},
+    {},
+    {},
+    {"top_n_sigma": 1.0, "order": "llama.cpp"},
+    {"min_keep": 49_000},
+]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_flat_rows_of_a_large_vocabulary_are_drawn_exactly(seed):
     # So flat that the draw lies far beyond the first tiers of the shortlist.
     row = row_of(50_000, seed, spread=0.3, distinct=50 if seed % 2 else 0)
-    params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed)
+    extra = EXTRA[seed]
+    params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed, **extra)
     assert Picker(params, 50_000).pick(row, 0) == twin.sample(row, params, [], 0)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from maglio.checks import MAX_SEED, MAX_TOKEN_ID, check_int, check_real, is_int
 from maglio.decode.order import ORDERS, steps_of
 from maglio.errors import InvalidArgumentError
@@ -177,7 +179,7 @@ def _bias_pairs(bias: object) -> LogitBias:
         check_int("token id in logit_bias", token, 0, MAX_TOKEN_ID)
         if token in pairs:
             raise InvalidArgumentError(f"logit_bias names token {token} twice, must name it once")
-        if not isinstance(value, float) or value != -math.inf:
+        if not isinstance(value, (float, np.floating)) or value != -math.inf:
             check_real(f"logit_bias of token {token}", value)
         pairs[int(token)] = float(value)
     return tuple(sorted(pairs.items()))
