@@ -158,7 +158,8 @@ def xtc(kept: Weighed, params: SamplingParams, position: int) -> Weighed:
     coin = uniform53(params.seed, position, stream=1) * 2.0**-53
     needed = share_of(params.xtc_threshold, mass_of(kept))
     top = [item for item in kept if item[1] >= needed]
-    rest = [item for item in kept if item not in top[:-1]]
+    dropped = set(top[:-1])
+    rest = [item for item in kept if item not in dropped]
     return rest if coin < params.xtc_probability and len(rest) >= params.min_keep else kept
 
 
