@@ -209,21 +209,23 @@ def test_a_forbidden_token_cannot_be_drawn():
 @given(
     window=st.sampled_from([-1, 0, 1, 5]),
     repeat=st.sampled_from([1.0, 2.0]),
+    frequency=st.sampled_from([0.0, 1.0]),
     multiplier=st.sampled_from([0.0, 0.7]),
     edits=st.lists(
-        st.one_of(st.integers(0, 6), st.floats(0, 1), st.tuples(st.integers(0, 30))), max_size=60
+        st.one_of(st.integers(0, 3), st.floats(0, 1), st.tuples(st.integers(0, 30))), max_size=60
     ),
 )
-def test_what_is_counted_follows_the_history(window, repeat, multiplier, edits):
+def test_what_is_counted_follows_the_history(window, repeat, frequency, multiplier, edits):
     params = SamplingParams(
-        frequency_penalty=1.0,
+        frequency_penalty=frequency,
         repeat_penalty=repeat,
         penalty_last_n=window,
         dry_multiplier=multiplier,
         dry_allowed_length=1,
+        dry_breakers=(2,),
     )
-    picker = Picker(params, 7, exempt=[6])
-    row = np.arange(7, 0, -1, dtype=np.float32)
+    picker = Picker(params, 4, exempt=[3])
+    row = np.array([1.2, 1.1, 1.0, 0.9], dtype=np.float32)
     tokens: list[int] = []
     answer = 0
     for edit in edits:
@@ -238,7 +240,7 @@ def test_what_is_counted_follows_the_history(window, repeat, multiplier, edits):
             picker.begin_answer(answer)
         picker._native.check()
         assert picker.length == len(tokens)
-        history = twin.History(tokens, answer, [6])
+        history = twin.History(tokens, answer, [3])
         assert picker.pick(row, 0) == twin.sample(row, params, history, 0)
 
 
