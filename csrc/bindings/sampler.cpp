@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -52,13 +53,79 @@ void translate_invalid_logits(const std::exception_ptr& error, void*) {
   }
 }
 
-maglio::Sampler* make_sampler(size_t n_vocab, double temperature, int64_t top_k, double top_p,
-                              double min_p, double repeat_penalty, double frequency_penalty,
-                              double presence_penalty, int64_t penalty_last_n,
-                              std::vector<std::pair<int32_t, double>> logit_bias, uint64_t seed) {
-  return new maglio::Sampler({temperature, top_k, top_p, min_p, repeat_penalty, frequency_penalty,
-                              presence_penalty, penalty_last_n, std::move(logit_bias), seed},
-                             n_vocab);
+struct StepName {
+  const char* name;
+  maglio::Step step;
+};
+
+constexpr StepName kSteps[] = {
+    {"logit_bias", maglio::Step::kLogitBias},
+    {"penalties", maglio::Step::kPenalties},
+    {"dry", maglio::Step::kDry},
+    {"temperature", maglio::Step::kTemperature},
+    {"top_n_sigma", maglio::Step::kTopNSigma},
+    {"top_k", maglio::Step::kTopK},
+    {"typical_p", maglio::Step::kTypicalP},
+    {"top_p", maglio::Step::kTopP},
+    {"min_p", maglio::Step::kMinP},
+    {"xtc", maglio::Step::kXtc},
+};
+
+std::vector<std::string> order_of(const maglio::SamplingParams& params) {
+  std::vector<std::string> names;
+  for (const maglio::Step step : params.order) {
+    for (const StepName& known : kSteps) {
+      if (known.step == step) names.push_back(known.name);
+    }
+  }
+  return names;
+}
+
+void set_order(maglio::SamplingParams& params, const std::vector<std::string>& names) {
+  std::vector<maglio::Step> order;
+  for (const std::string& name : names) {
+    for (const StepName& known : kSteps) {
+      if (known.name == name) order.push_back(known.step);
+    }
+  }
+  if (order.size() != names.size()) throw std::invalid_argument("order names an unknown step");
+  params.order = std::move(order);
+}
+
+void bind_params(nb::module_& m) {
+  using Params = maglio::SamplingParams;
+  nb::class_<Params>(m, "SamplerParams")
+      .def(nb::init<>())
+      .def_prop_rw("order", &order_of, &set_order)
+      .def_rw("temperature", &Params::temperature)
+      .def_rw("top_n_sigma", &Params::top_n_sigma)
+      .def_rw("top_k", &Params::top_k)
+      .def_rw("typical_p", &Params::typical_p)
+      .def_rw("top_p", &Params::top_p)
+      .def_rw("min_p", &Params::min_p)
+      .def_rw("xtc_probability", &Params::xtc_probability)
+      .def_rw("xtc_threshold", &Params::xtc_threshold)
+      .def_rw("min_keep", &Params::min_keep)
+      .def_rw("repeat_penalty", &Params::repeat_penalty)
+      .def_rw("penalty_last_n", &Params::penalty_last_n)
+      .def_rw("frequency_penalty", &Params::frequency_penalty)
+      .def_rw("presence_penalty", &Params::presence_penalty)
+      .def_prop_rw(
+          "dry_multiplier", [](const Params& params) { return params.dry.multiplier; },
+          [](Params& params, double value) { params.dry.multiplier = value; })
+      .def_prop_rw(
+          "dry_base", [](const Params& params) { return params.dry.base; },
+          [](Params& params, double value) { params.dry.base = value; })
+      .def_prop_rw(
+          "dry_allowed_length", [](const Params& params) { return params.dry.allowed_length; },
+          [](Params& params, int64_t value) { params.dry.allowed_length = value; })
+      .def_prop_rw(
+          "dry_penalty_last_n", [](const Params& params) { return params.dry.last_n; },
+          [](Params& params, int64_t value) { params.dry.last_n = value; })
+      .def_rw("dry_breakers", &Params::dry_breakers)
+      .def_rw("exempt", &Params::exempt)
+      .def_rw("logit_bias", &Params::logit_bias)
+      .def_rw("seed", &Params::seed);
 }
 
 }  // namespace
@@ -66,16 +133,16 @@ maglio::Sampler* make_sampler(size_t n_vocab, double temperature, int64_t top_k,
 void bind_sampler(nb::module_& m) {
   nb::register_exception_translator(translate_invalid_logits);
 
+  bind_params(m);
   nb::class_<maglio::Sampler>(m, "Sampler")
-      .def(nb::new_(&make_sampler), "n_vocab"_a, nb::kw_only(), "temperature"_a, "top_k"_a,
-           "top_p"_a, "min_p"_a, "repeat_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a,
-           "penalty_last_n"_a, "logit_bias"_a, "seed"_a)
+      .def(nb::init<maglio::SamplingParams, size_t>(), "params"_a, "n_vocab"_a)
       .def(
           "extend",
           [](maglio::Sampler& sampler, const std::vector<int32_t>& tokens) {
             sampler.extend(tokens.data(), tokens.size());
           },
           "tokens"_a)
+      .def("begin_answer", &maglio::Sampler::begin_answer, "index"_a)
       .def("truncate", &maglio::Sampler::truncate, "length"_a)
       .def("sample", &sample, "row"_a.noconvert(), "position"_a)
       .def("check", &maglio::Sampler::check)

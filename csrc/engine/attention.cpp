@@ -19,6 +19,7 @@ struct AttentionRun {
 
   int q_dim() const { return spec.query_rows(); }
   int kv_dim() const { return spec.kv_rows(); }
+  int width() const { return spec.head_width(); }
   int group() const { return spec.n_head / spec.n_kv_head; }
 
   void place_heads() const;
@@ -30,12 +31,13 @@ struct AttentionRun {
   void norm_wide() const;
   void attend() const;
   void attend_range(const RowRange& range, int first, int last) const;
-  void quantize() const;
+  void gather(int row) const;
+  void hand_over() const;
 };
 
 void AttentionRun::prepare(float* x, const Vector& bias, int head, const Vector& norm) const {
   if (!bias.empty()) {
-    pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * spec.head_dim, spec.head_dim);
+    pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * width(), width());
   }
   if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, eps, x);
 }
@@ -78,14 +80,14 @@ void AttentionRun::place_key(const Row& row, float* k, int head) const {
   uint16_t half[kMaxHeadDim];
   if (!spec.wide_norms) prepare(k, weights.key_bias, head, weights.key_norm);
   rotate(k, row.position, 1.0f);
-  pass.kernels.to_half(k, half, spec.head_dim);
+  pass.kernels.to_half(k, half, width());
   row.cache->put_key(layer, head, row.position, half);
 }
 
 void AttentionRun::place_value(const Row& row, float* v, int head) const {
   uint16_t half[kMaxHeadDim];
   prepare(v, weights.value_bias, head, {});
-  pass.kernels.to_half(v, half, spec.head_dim);
+  pass.kernels.to_half(v, half, width());
   row.cache->put_value(layer, head, row.position, half);
 }
 
@@ -97,11 +99,11 @@ void AttentionRun::place_heads() const {
     const int head = i % heads, kv = head - spec.n_head;
     const Row& row = pass.rows[at];
     if (kv < 0) {
-      place_query(row, pass.scratch.query.data() + at * q_dim() + head * spec.head_dim, head);
+      place_query(row, pass.scratch.query.data() + at * q_dim() + head * width(), head);
       continue;
     }
-    place_key(row, pass.scratch.key.data() + at * kv_dim() + kv * spec.head_dim, kv);
-    place_value(row, pass.scratch.value.data() + at * kv_dim() + kv * spec.head_dim, kv);
+    place_key(row, pass.scratch.key.data() + at * kv_dim() + kv * width(), kv);
+    place_value(row, pass.scratch.value.data() + at * kv_dim() + kv * width(), kv);
   }
   pass.pool.barrier();
 }
@@ -109,7 +111,8 @@ void AttentionRun::place_heads() const {
 // Queries [first, last) of a cache's rows, in the order (kv head, row, head of the group), so that
 // neighbours share a pass.
 void AttentionRun::attend_range(const RowRange& range, int first, int last) const {
-  const Activations out = pass.scratch.attention_in.view(q_dim());
+  float* out = spec.gathers() ? pass.scratch.attended.data()
+                              : pass.scratch.attention_in.view(q_dim()).values;
   const int per_kv = range.n * group();
   AttentionQuery queries[kMaxAttentionQueries];
   for (int i = first; i < last;) {
@@ -118,12 +121,12 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
     for (; count < kMaxAttentionQueries && i < last && i / per_kv == kv; ++count, ++i) {
       const int row = range.first + i % per_kv / group();
       const size_t at = static_cast<size_t>(row) * q_dim() +
-                        static_cast<size_t>(kv * group() + i % group()) * spec.head_dim;
+                        static_cast<size_t>(kv * group() + i % group()) * width();
       const int end = pass.rows[static_cast<size_t>(row)].position + 1;
       const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
-      queries[count] = {pass.scratch.query.data() + at, out.values + at, begin, end};
+      queries[count] = {pass.scratch.query.data() + at, out + at, begin, end};
     }
-    pass.kernels.attend(range.cache->head(layer, kv), spec.head_dim, spec.cap, queries, count);
+    pass.kernels.attend(range.cache->head(layer, kv), width(), spec.cap, queries, count);
   }
 }
 
@@ -155,8 +158,29 @@ void AttentionRun::attend() const {
   pass.pool.barrier();
 }
 
-void AttentionRun::quantize() const {
-  if (!is_quantized(weights.output.view().layout)) return;
+// Brings a row's heads together, without the zeros that follow each.
+void AttentionRun::gather(int row) const {
+  const float* from = pass.scratch.attended.data() + static_cast<size_t>(row) * q_dim();
+  const int cols = padded(spec.output_cols());
+  float* to = pass.scratch.attention_in.view(cols).values + static_cast<size_t>(row) * cols;
+  for (int head = 0; head < spec.n_head; ++head) {
+    std::copy(from + head * width(), from + head * width() + spec.head_dim,
+              to + head * spec.head_dim);
+  }
+}
+
+void AttentionRun::hand_over() const {
+  const bool quantized = is_quantized(weights.output.view().layout);
+  if (spec.gathers()) {
+    const Activations out = pass.scratch.attention_in.view(padded(spec.output_cols()));
+    const size_t blocks = static_cast<size_t>(out.cols / kBlockValues);
+    return pass.each_row(member, pass.n(), [&](int row) {
+      gather(row);
+      const size_t at = static_cast<size_t>(row) * blocks;
+      if (quantized) pass.kernels.quantize(out, at, at + blocks);
+    });
+  }
+  if (!quantized) return;
   const Share blocks = share_of(pass.n() * q_dim() / kBlockValues, member, pass.team());
   pass.kernels.quantize(pass.scratch.attention_in.view(q_dim()), static_cast<size_t>(blocks.begin),
                         static_cast<size_t>(blocks.end));
@@ -174,16 +198,16 @@ void Attention::run(Pass& pass, int member, int layer) const {
   const AttentionRun part{pass, member, layer, *this};
   Scratch& s = pass.scratch;
   const int phase = layer * kLayerPhases, n = pass.n();
-  const Activations in = s.embd_in.view(pass.model.spec.n_embd);
-  pass.project(phase + kQueryKeyValue, {{query.view(), in, s.query.data(), n},
-                                        {key.view(), in, s.key.data(), n},
-                                        {value.view(), in, s.value.data(), n}});
+  const Activations in = s.embd_in.view(pass.width());
+  pass.project(phase + kQueryKeyValue, {{query.view(), in, s.query.data(), n, part.q_dim()},
+                                        {key.view(), in, s.key.data(), n, part.kv_dim()},
+                                        {value.view(), in, s.value.data(), n, part.kv_dim()}});
   if (spec.wide_norms) part.norm_wide();
   part.place_heads();
   part.attend();
-  part.quantize();
-  const Activations out = s.attention_in.view(spec.query_rows());
-  pass.project(phase + kOutput, {{output.view(), out, s.projected.data(), n}});
+  part.hand_over();
+  const Activations out = s.attention_in.view(padded(spec.output_cols()));
+  pass.project(phase + kOutput, {{output.view(), out, s.projected.data(), n, pass.width()}});
 }
 
 }  // namespace maglio

@@ -17,17 +17,16 @@ struct Attention {
   static void visit(Self& self, V&& v, int n_embd) {
     const AttentionSpec& s = self.spec;
     const Presence norms = s.head_norms || s.wide_norms ? kRequired : kAbsent;
-    const int query_norm = s.wide_norms ? s.query_rows() : s.head_dim;
-    const int key_norm = s.wide_norms ? s.kv_rows() : s.head_dim;
-    v("attn_q.weight", self.query, s.query_rows(), n_embd, kRequired, s.query_order());
-    v("attn_k.weight", self.key, s.kv_rows(), n_embd, kRequired, s.key_order());
-    v("attn_v.weight", self.value, s.kv_rows(), n_embd);
-    v("attn_output.weight", self.output, n_embd, s.query_rows());
-    v("attn_q_norm.weight", self.query_norm, query_norm, norms);
-    v("attn_k_norm.weight", self.key_norm, key_norm, norms);
-    v("attn_q.bias", self.query_bias, s.query_rows(), kIfPresent, s.query_order());
-    v("attn_k.bias", self.key_bias, s.kv_rows(), kIfPresent, s.key_order());
-    v("attn_v.bias", self.value_bias, s.kv_rows(), kIfPresent);
+    const int queries = s.n_head * s.head_dim, keys = s.n_kv_head * s.head_dim;
+    v("attn_q.weight", self.query, queries, n_embd, kRequired, s.query_order());
+    v("attn_k.weight", self.key, keys, n_embd, kRequired, s.key_order());
+    v("attn_v.weight", self.value, keys, n_embd, kRequired, s.value_order());
+    v("attn_output.weight", self.output, n_embd, s.output_cols());
+    v("attn_q_norm.weight", self.query_norm, s.wide_norms ? queries : s.head_dim, norms);
+    v("attn_k_norm.weight", self.key_norm, s.wide_norms ? keys : s.head_dim, norms);
+    v("attn_q.bias", self.query_bias, queries, kIfPresent, s.query_order());
+    v("attn_k.bias", self.key_bias, keys, kIfPresent, s.key_order());
+    v("attn_v.bias", self.value_bias, keys, kIfPresent, s.value_order());
     v("attn_output.bias", self.output_bias, n_embd, kIfPresent);
   }
 

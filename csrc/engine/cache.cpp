@@ -18,7 +18,7 @@ size_t pages_of(int positions) {
 PageLayout::PageLayout(const ModelSpec& spec) {
   for (const LayerSpec& layer : spec.layers) {
     const AttentionSpec& attention = std::get<AttentionSpec>(layer.mixer);
-    parts_.push_back({halves_, attention.n_kv_head, attention.head_dim});
+    parts_.push_back({halves_, attention.n_kv_head, attention.head_width()});
     halves_ += 2 * parts_.back().head_size() * static_cast<size_t>(attention.n_kv_head);
   }
 }

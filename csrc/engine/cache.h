@@ -16,7 +16,8 @@
 namespace maglio {
 
 // Where each head of each layer lies within a page, in halves. A head's keys and values are
-// neighbours: [tile of 16 positions][head_dim][16], then [position][head_dim].
+// neighbours: [tile of 16 positions][head_dim][16], then [position][head_dim], where head_dim is
+// the heads' width in memory.
 class PageLayout {
  public:
   explicit PageLayout(const ModelSpec& spec);

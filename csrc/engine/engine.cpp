@@ -55,8 +55,9 @@ void compute_logits(Pass& pass, int member) {
   pass.each_row(member, n, [&](int i) {
     pass.norm_input(pass.wanted[static_cast<size_t>(i)], i, model.output_norm, quantize);
   });
-  pass.project(static_cast<int>(model.layers.size()) * kLayerPhases,
-               {{head.view(), pass.scratch.embd_in.view(model.spec.n_embd), pass.logits, n}});
+  pass.project(
+      static_cast<int>(model.layers.size()) * kLayerPhases,
+      {{head.view(), pass.scratch.embd_in.view(pass.width()), pass.logits, n, head.rows()}});
   const float scale = model.spec.logit_scale, cap = model.spec.logit_cap;
   if (scale == 1.0f && cap == 0.0f) return;
   const int n_vocab = model.spec.n_vocab;

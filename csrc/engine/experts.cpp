@@ -81,10 +81,12 @@ void ExpertsRun::list_products() const {
     const size_t ff = static_cast<size_t>(first) * spec.n_ff;
     const size_t embd = static_cast<size_t>(first) * n_embd;
     const auto of = [&](const Matrix& all, int rows) { return all.view(e * rows, rows); };
-    routing.gate_up.push_back({of(weights.gate, spec.n_ff), in, s.gate.data() + ff, n, first});
-    routing.gate_up.push_back({of(weights.up, spec.n_ff), in, s.up.data() + ff, n, first});
+    routing.gate_up.push_back(
+        {of(weights.gate, spec.n_ff), in, s.gate.data() + ff, n, spec.n_ff, first});
+    routing.gate_up.push_back(
+        {of(weights.up, spec.n_ff), in, s.up.data() + ff, n, spec.n_ff, first});
     routing.down.push_back(
-        {of(weights.down, n_embd), hidden, routing.outputs.data() + embd, n, first});
+        {of(weights.down, n_embd), hidden, routing.outputs.data() + embd, n, n_embd, first});
   }
 }
 
@@ -153,8 +155,8 @@ void Experts::run(Pass& pass, int member, int layer) const {
   const int phase = layer * kLayerPhases;
   const Routing& routing = pass.scratch.routing;
   const Activations in = pass.scratch.embd_in.view(pass.model.spec.n_embd);
-  pass.project(phase + kRouter,
-               {{router.view(), in, pass.scratch.routing.probabilities.data(), pass.n()}});
+  pass.project(phase + kRouter, {{router.view(), in, pass.scratch.routing.probabilities.data(),
+                                  pass.n(), spec.n_expert}});
   part.route();
   part.gather();
   pass.project(phase + kGateUp, routing.gate_up.data(), routing.gate_up.size());

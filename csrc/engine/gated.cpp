@@ -27,10 +27,11 @@ bool Gated::reads_codes() const {
 void Gated::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;
   const int phase = layer * kLayerPhases, n = pass.n();
-  const Activations in = s.embd_in.view(pass.model.spec.n_embd), hidden = s.ffn_in.view(spec.n_ff);
-  pass.project(phase + kGateUp,
-               {{gate.view(), in, s.gate.data(), n}, {up.view(), in, s.up.data(), n}});
-  const Share blocks = share_of(n * spec.n_ff / kBlockValues, member, pass.team());
+  const int width = padded(spec.n_ff);
+  const Activations in = s.embd_in.view(pass.width()), hidden = s.ffn_in.view(width);
+  pass.project(phase + kGateUp, {{gate.view(), in, s.gate.data(), n, width},
+                                 {up.view(), in, s.up.data(), n, width}});
+  const Share blocks = share_of(n * width / kBlockValues, member, pass.team());
   const size_t first = static_cast<size_t>(blocks.begin), last = static_cast<size_t>(blocks.end);
   const size_t begin = first * kBlockValues, end = last * kBlockValues;
   add_bias(pass, gate_bias, s.gate.data(), begin, end);
@@ -39,7 +40,7 @@ void Gated::run(Pass& pass, int member, int layer) const {
                     hidden.values + begin, static_cast<int>(end - begin));
   if (is_quantized(down.view().layout)) pass.kernels.quantize(hidden, first, last);
   pass.pool.barrier();
-  pass.project(phase + kDown, {{down.view(), hidden, s.projected.data(), n}});
+  pass.project(phase + kDown, {{down.view(), hidden, s.projected.data(), n, pass.width()}});
 }
 
 }  // namespace maglio

@@ -1,5 +1,6 @@
 #include "engine/loader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -14,14 +15,17 @@ namespace {
 constexpr uint64_t kMaxDimension = 1 << 20;
 constexpr uint64_t kMaxRows = 1 << 30;  // of all matrices of a tensor
 
-// Row r of the result is row order[r] of the file.
-std::vector<int32_t> split_pairs(const RowOrder& order) {
+// Row r of the result is row order[r] of the file, or zeros where that is negative.
+std::vector<int32_t> rows_in(const RowOrder& order) {
   std::vector<int32_t> rows;
+  rows.reserve(static_cast<size_t>(order.placed(0)));
   for (int head = 0; head < order.heads; ++head) {
-    for (int parity = 0; parity < 2; ++parity) {
-      for (int i = parity; i < order.rotated; i += 2) rows.push_back(head * order.head_dim + i);
+    const int half = order.paired / 2;
+    for (int i = 0; i < order.head_dim; ++i) {
+      const int within = i >= order.paired ? i : i < half ? 2 * i : 2 * (i - half) + 1;
+      rows.push_back(head * order.head_dim + within);
     }
-    for (int i = order.rotated; i < order.head_dim; ++i) rows.push_back(head * order.head_dim + i);
+    for (int i = order.head_dim; i < order.width; ++i) rows.push_back(-1);
   }
   return rows;
 }
@@ -54,7 +58,9 @@ struct Shape {
 Shape shape_of(const GgufTensor& tensor) {
   const size_t n = tensor.shape.size();
   const Shape shape{n > 1 ? tensor.shape[1] : 1, tensor.shape[0], n > 2 ? tensor.shape[2] : 1};
-  if (n > 3 || shape.rows > kMaxDimension || shape.cols > kMaxDimension ||
+  bool more = false;  // than matrices
+  for (size_t i = 3; i < n; ++i) more = more || tensor.shape[i] != 1;
+  if (more || shape.rows > kMaxDimension || shape.cols > kMaxDimension ||
       shape.matrices > kMaxRows / kMaxDimension) {
     throw GgufError("tensor '" + tensor.name + "' does not have the shape of a matrix");
   }
@@ -85,10 +91,6 @@ Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
 Matrix pack(const GgufFile& file, const GgufTensor& tensor, int first_row, int rows,
             const std::vector<int32_t>& order, int threads) {
   const Shape shape = shape_of(tensor);
-  if (shape.cols % kBlockValues != 0) {
-    throw GgufError("tensor '" + tensor.name + "' has rows of " + std::to_string(shape.cols) +
-                    " values; multiples of " + std::to_string(kBlockValues) + " are supported");
-  }
   Matrix matrix(static_cast<TensorType>(tensor.type), rows, static_cast<int>(shape.cols));
   const size_t row_bytes = tensor.bytes / shape.all_rows();
   const uint8_t* source = file.data() + tensor.offset + row_bytes * static_cast<size_t>(first_row);
@@ -119,7 +121,7 @@ class Load {
       throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
                       expected.text());
     }
-    matrix = pack(file_, *tensor, from.first_row, rows, split_pairs(order), threads_);
+    matrix = pack(file_, *tensor, from.first_row, order.placed(rows), rows_in(order), threads_);
   }
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
@@ -131,10 +133,12 @@ class Load {
       throw GgufError("tensor '" + from.tensor + "' has " + std::to_string(all.size()) +
                       " values, expected " + std::to_string(rows_of(from, size)));
     }
-    vector.assign(all.begin() + from.first_row, all.begin() + from.first_row + size);
-    const std::vector<int32_t> rows = split_pairs(order);
+    vector.assign(static_cast<size_t>(padded(order.placed(size))), 0.0f);
+    const float* values = all.data() + from.first_row;
+    const std::vector<int32_t> rows = rows_in(order);
+    if (rows.empty()) std::copy(values, values + size, vector.begin());
     for (size_t i = 0; i < rows.size(); ++i) {
-      vector[i] = all[static_cast<size_t>(from.first_row + rows[i])];
+      if (rows[i] >= 0) vector[i] = values[rows[i]];
     }
   }
 

@@ -147,9 +147,9 @@ LayoutInfo layout_of(TensorType type) {
   return floats(Layout::kFloat32);
 }
 
-size_t packed_bytes(TensorType type, int rows, int cols) {
-  const size_t tiles = (static_cast<size_t>(rows) + kTileRows - 1) / kTileRows;
-  return tiles * (static_cast<size_t>(cols) / kBlockValues) * layout_of(type).block_bytes;
+size_t Matrix::tile_bytes() const {
+  if (is_quantized(info_.layout)) return static_cast<size_t>(blocks()) * info_.block_bytes;
+  return static_cast<size_t>(cols_) * kTileRows * value_bytes(info_.layout);
 }
 
 Matrix::Matrix(TensorType type, int rows, int cols)
@@ -157,7 +157,7 @@ Matrix::Matrix(TensorType type, int rows, int cols)
       info_(layout_of(type)),
       rows_(rows),
       cols_(cols),
-      buffer_(packed_bytes(type, rows, cols), Pages::kHuge) {}
+      buffer_(static_cast<size_t>(tiles()) * tile_bytes(), Pages::kHuge) {}
 
 void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_tile,
                         int last_tile) {
@@ -165,6 +165,7 @@ void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_t
   const size_t width = value_bytes(info_.layout);
   CodedBlock coded;
   for (int row = first_tile * kTileRows; row < std::min(last_tile * kTileRows, rows_); ++row) {
+    if (order && order[row] < 0) continue;  // memory is zeroed, and so are weights of zero bytes
     const uint8_t* from = source + stride * static_cast<size_t>(order ? order[row] : row);
     uint8_t* to = buffer_.data() + tile_bytes() * static_cast<size_t>(row / kTileRows);
     const int lane = row % kTileRows;

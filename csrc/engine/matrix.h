@@ -19,19 +19,16 @@ struct LayoutInfo {
 
 LayoutInfo layout_of(TensorType type);
 
-// Bytes of a matrix once it is repacked.
-size_t packed_bytes(TensorType type, int rows, int cols);
-
 class Matrix {
  public:
   Matrix() = default;
 
-  // Room for rows x cols values; `cols` is a multiple of 32 and of the type's block.
+  // Room for rows x cols values; `cols` is a multiple of the type's block.
   Matrix(TensorType type, int rows, int cols);
 
   // Fills tiles [first_tile, last_tile) from `source`, the file's bytes row by row. Row r of the
-  // matrix is row order[r] of the source, or row r when `order` is null. Several threads may fill
-  // different tiles.
+  // matrix is row order[r] of the source, zeros where that is negative, or row r when `order` is
+  // null. Several threads may fill different tiles.
   void pack_tiles(const uint8_t* source, const int32_t* order, int first_tile, int last_tile);
 
   // Writes row `row` as floats: an embedding lookup.
@@ -50,7 +47,7 @@ class Matrix {
     part.tiles += tile_bytes() * static_cast<size_t>(first_row / kTileRows);
     return part;
   }
-  size_t tile_bytes() const { return static_cast<size_t>(blocks()) * info_.block_bytes; }
+  size_t tile_bytes() const;
   size_t bytes() const { return buffer_.size(); }
 
  private:

@@ -36,9 +36,10 @@ Scratch::Scratch(const Model& model)
 
 void Scratch::fit(const Model& model, int rows, int positions) {
   const ModelSpec& spec = model.spec;
-  fit_floats(residual, rows, spec.n_embd);
-  fit_floats(projected, rows, spec.n_embd);
-  embd_in.fit(rows, spec.n_embd);
+  const int width = padded(spec.n_embd);
+  fit_floats(residual, rows, width);
+  fit_floats(projected, rows, width);
+  embd_in.fit(rows, width);
   for (const Layer& layer : model.layers) {
     std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.mixer);
     std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.feed_forward);
@@ -50,13 +51,15 @@ void Scratch::fit_part(const AttentionSpec& spec, int rows) {
   fit_floats(query, rows, spec.query_rows());
   fit_floats(key, rows, spec.kv_rows());
   fit_floats(value, rows, spec.kv_rows());
-  attention_in.fit(rows, spec.query_rows());
+  if (spec.gathers()) fit_floats(attended, rows, spec.query_rows());
+  attention_in.fit(rows, padded(spec.output_cols()));
 }
 
 void Scratch::fit_part(const GatedSpec& spec, int rows) {
-  fit_floats(gate, rows, spec.n_ff);
-  fit_floats(up, rows, spec.n_ff);
-  ffn_in.fit(rows, spec.n_ff);
+  const int width = padded(spec.n_ff);
+  fit_floats(gate, rows, width);
+  fit_floats(up, rows, width);
+  ffn_in.fit(rows, width);
 }
 
 void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
@@ -80,22 +83,21 @@ void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
 }
 
 void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
-  const int n_embd = model.spec.n_embd;
-  const Activations in = scratch.embd_in.view(n_embd);
-  float* out = in.values + static_cast<size_t>(to) * n_embd;
+  const Activations in = scratch.embd_in.view(width());
+  float* out = in.values + static_cast<size_t>(to) * width();
   if (weight.empty()) {
-    std::copy_n(residual(from), n_embd, out);
+    std::copy_n(residual(from), model.spec.n_embd, out);
   } else {
-    kernels.rms_norm(residual(from), weight.data(), n_embd, model.spec.norm_eps, out);
+    kernels.rms_norm(residual(from), weight.data(), model.spec.n_embd, model.spec.norm_eps, out);
   }
   if (!quantize) return;
-  const size_t blocks = static_cast<size_t>(n_embd) / kBlockValues;
+  const size_t blocks = static_cast<size_t>(width()) / kBlockValues;
   kernels.quantize(in, blocks * to, blocks * (to + 1));
 }
 
 void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
   const int n_embd = model.spec.n_embd;
-  float* y = scratch.projected.data() + static_cast<size_t>(row) * n_embd;
+  float* y = scratch.projected.data() + static_cast<size_t>(row) * width();
   if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
   if (!post_norm.empty()) kernels.rms_norm(y, post_norm.data(), n_embd, model.spec.norm_eps, y);
   if (model.spec.residual_scale != 1.0f) {
@@ -119,7 +121,7 @@ void Pass::project(int phase, const Product* products, size_t count) {
       const int tiles = tiles_of(product);
       if (first < std::min(last, tiles)) {
         kernels.matmul(product.w, product.x, product.first_row, product.rows, first,
-                       std::min(last, tiles), product.out, static_cast<size_t>(product.w.rows));
+                       std::min(last, tiles), product.out, static_cast<size_t>(product.stride));
       }
       first = std::max(0, first - tiles);
       last = std::max(0, last - tiles);

@@ -34,12 +34,14 @@ class ActivationBuffer {
 // Matrix products of a layer, each with its own counter of tiles taken.
 enum LayerPhase { kQueryKeyValue, kOutput, kRouter, kGateUp, kDown, kLayerPhases };
 
-// A matrix product to be shared by the team: rows [first_row, first_row + rows) of x.
+// A matrix product to be shared by the team: rows [first_row, first_row + rows) of x. Those of
+// `out` are `stride` apart.
 struct Product {
   MatrixView w;
   Activations x;
-  float* out;  // [rows][w.rows]
+  float* out;
   int rows;
+  int stride;
   int first_row = 0;
 };
 
@@ -63,8 +65,10 @@ struct Scratch {
   // Makes room for a forward of `rows` rows that ends before position `positions`.
   void fit(const Model& model, int rows, int positions);
 
+  // Rows of n_embd and n_ff values have room for padded(n) each.
   std::vector<float> residual;           // [row][n_embd]
-  std::vector<float> query, key, value;  // [row][heads * head_dim of the layer]
+  std::vector<float> query, key, value;  // [row][heads * head_width of the layer]
+  std::vector<float> attended;           // as query, in layers whose heads are gathered
   std::vector<float> gate, up;           // [row or place][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
@@ -105,8 +109,10 @@ struct Pass {
 
   int n() const { return static_cast<int>(rows.size()); }
   int team() const { return pool.size(); }
+  // From one row of n_embd values to the next.
+  int width() const { return padded(model.spec.n_embd); }
   float* residual(int row) const {
-    return scratch.residual.data() + static_cast<size_t>(row) * model.spec.n_embd;
+    return scratch.residual.data() + static_cast<size_t>(row) * width();
   }
 
   // Runs work(row) for each row, shared by the team.

@@ -34,14 +34,18 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
   if (head_norms && wide_norms) return "queries are normed twice";
   if (temperature != 0 && temperature_length < 1) return "a temperature has no length";
   const std::string complaint = first_of({
-      check_dimension("the head dimension", head_dim, 16, kMaxHeadDim),
+      check_dimension("the head dimension", head_dim, 2, kMaxHeadDim),
       check_dimension("the number of key/value heads", n_kv_head, 1, kMaxDimension),
       check_dimension("the number of query heads", n_head, n_kv_head > 0 ? n_kv_head : 1,
                       kMaxDimension),
-      check_dimension("the width of all query heads", static_cast<int64_t>(n_head) * head_dim, 32,
+      check_dimension("the width of all query heads", static_cast<int64_t>(n_head) * head_dim, 1,
                       kMaxDimension),
   });
   if (!complaint.empty()) return complaint;
+  if (wide_norms && padded_heads()) {
+    return "heads of " + std::to_string(head_dim) +
+           " values that are normed together are not supported; multiples of 16 are";
+  }
   if (rotated < 0 || rotated > head_dim) return "more values are rotated than a head has";
   if (rope == kNoRope) return "";
   const size_t covered = 2 * ropes[static_cast<size_t>(rope)].inverse_frequencies.size();
@@ -51,7 +55,7 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
 }
 
 std::string GatedSpec::check() const {
-  return check_dimension("the feed-forward length", n_ff, 32, kMaxDimension);
+  return check_dimension("the feed-forward length", n_ff, 1, kMaxDimension);
 }
 
 std::string ExpertsSpec::check() const {
@@ -66,12 +70,15 @@ std::string ModelSpec::check() const {
   std::string complaint = first_of({
       check_dimension("the number of layers", static_cast<int64_t>(layers.size()), 1, kMaxLayers),
       check_dimension("the vocabulary", n_vocab, 1, kMaxDimension),
-      check_dimension("the embedding length", n_embd, 32, kMaxDimension),
+      check_dimension("the embedding length", n_embd, 1, kMaxDimension),
   });
   for (size_t i = 0; i < layers.size() && complaint.empty(); ++i) {
     complaint = first_of({
         std::visit([this](const auto& mixer) { return mixer.check(ropes); }, layers[i].mixer),
         std::visit([](const auto& ffn) { return ffn.check(); }, layers[i].feed_forward),
+        std::holds_alternative<ExpertsSpec>(layers[i].feed_forward)
+            ? check_dimension("the embedding length, with experts,", n_embd, 32, kMaxDimension)
+            : "",
     });
     if (!complaint.empty()) complaint = "layer " + std::to_string(i) + ": " + complaint;
   }

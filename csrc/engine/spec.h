@@ -12,13 +12,17 @@
 
 namespace maglio {
 
-// For rotating halves of heads: the first `rotated` of each of `heads` heads' rows are in the order
-// of pairs (2i, 2i + 1) in the file, and the engine wants (i, i + rotated / 2). No heads: the
-// file's order.
+// Where the rows of `heads` heads go. Each head is followed by rows of zeros up to `width` rows.
+// For rotating halves, the first `paired` rows of a head, which the file has in the order of pairs
+// (2i, 2i + 1), go to (i, i + paired / 2). No heads: the file's order.
 struct RowOrder {
   int heads = 0;
   int head_dim = 0;
-  int rotated = 0;
+  int width = 0;
+  int paired = 0;
+
+  // Of `rows` in the file.
+  int placed(int rows) const { return heads > 0 ? heads * width : rows; }
 };
 
 constexpr int kNoRope = -1;
@@ -38,16 +42,25 @@ struct AttentionSpec {
   bool wide_norms = false;     // they are normed over all heads together
   bool paired_rows = false;    // the file orders query and key rows for rotation of pairs
 
-  int query_rows() const { return n_head * head_dim; }
-  int kv_rows() const { return n_kv_head * head_dim; }
   int rotated_values() const { return rotated > 0 ? rotated : head_dim; }
-  RowOrder query_order() const { return order_of(n_head); }
-  RowOrder key_order() const { return order_of(n_kv_head); }
+  // Values of a head in memory: zeros follow the head's own up to a multiple of 16.
+  int head_width() const { return (head_dim + 15) / 16 * 16; }
+  int query_rows() const { return n_head * head_width(); }
+  int kv_rows() const { return n_kv_head * head_width(); }
+  // Values that the output projection reads.
+  int output_cols() const { return n_head * head_dim; }
+  // Whether heads have to be brought together for it.
+  bool gathers() const { return padded(output_cols()) != n_head * head_width() || padded_heads(); }
+  bool padded_heads() const { return head_width() != head_dim; }
+  RowOrder query_order() const { return order(n_head, paired_rows); }
+  RowOrder key_order() const { return order(n_kv_head, paired_rows); }
+  RowOrder value_order() const { return order(n_kv_head, false); }
   std::string check(const std::vector<RopeSpec>& ropes) const;
 
  private:
-  RowOrder order_of(int heads) const {
-    return paired_rows ? RowOrder{heads, head_dim, rotated_values()} : RowOrder{};
+  RowOrder order(int heads, bool paired) const {
+    if (!paired && !padded_heads()) return {};
+    return {heads, head_dim, head_width(), paired ? rotated_values() : 0};
   }
 };
 

@@ -4,8 +4,10 @@
 // A visitor is called as
 //   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{}, matrices = 1)
 //   v(name, Vector&, size, presence = kRequired, order = RowOrder{})
-// with references to const where the owner is const. A file may have `matrices` of equal shape as
-// one tensor; they are one Matrix, one below the other, and `rows` counts all of them.
+// with references to const where the owner is const. Sizes are those of the file; an order may add
+// rows of zeros, and vectors end in zeros up to a multiple of 32. A file may have `matrices` of
+// equal shape as one tensor; they are one Matrix, one below the other, and `rows` counts all of
+// them.
 #pragma once
 
 #include <string>
@@ -39,19 +41,20 @@ class CountBytes {
 class CheckShapes {
  public:
   void operator()(const std::string& name, const Matrix& m, int rows, int cols,
-                  Presence presence = kRequired, RowOrder = {}, int = 1) {
+                  Presence presence = kRequired, RowOrder order = {}, int = 1) {
     if (absent_as_it_may(name, m.empty(), presence)) return;
-    if (m.rows() == rows && m.cols() == cols) return;
+    if (m.rows() == order.placed(rows) && m.cols() == cols) return;
     complain("tensor '" + name + "' is " + std::to_string(m.rows()) + " x " +
-             std::to_string(m.cols()) + ", expected " + std::to_string(rows) + " x " +
+             std::to_string(m.cols()) + ", expected " + std::to_string(order.placed(rows)) + " x " +
              std::to_string(cols));
   }
   void operator()(const std::string& name, const Vector& v, int size, Presence presence = kRequired,
-                  RowOrder = {}) {
+                  RowOrder order = {}) {
     if (absent_as_it_may(name, v.empty(), presence)) return;
-    if (v.size() == static_cast<size_t>(size)) return;
+    const int expected = padded(order.placed(size));
+    if (v.size() == static_cast<size_t>(expected)) return;
     complain("tensor '" + name + "' has " + std::to_string(v.size()) + " values, expected " +
-             std::to_string(size));
+             std::to_string(expected));
   }
   const std::string& complaint() const { return complaint_; }
 

@@ -25,8 +25,13 @@ inline Vec exp_vec(Vec x) {
 
 void rms_norm(const float* x, const float* weight, int n, float eps, float* out) {
   Vec squares = zero();
-  for (int i = 0; i < n; i += 16) {
+  const int whole = n - n % 16;
+  for (int i = 0; i < whole; i += 16) {
     const Vec v = load(x + i);
+    squares = fma(v, v, squares);
+  }
+  if (whole < n) {
+    const Vec v = keep_range(load(x + whole), 0, n - whole, 0.0f);
     squares = fma(v, v, squares);
   }
   const float mean = reduce_add(squares) / static_cast<float>(n);
@@ -76,11 +81,11 @@ void softmax(float* x, int n) {
   for (int i = 0; i < n; ++i) x[i] /= total;
 }
 
-// cap * tanh(x / cap), where tanh(y) = 1 - 2 / (e^(2 y) + 1).
+// cap * tanh(x / cap), where tanh(y) = 1 - 2 / (e^(2 y) + 1). What is not finite becomes NaN.
 inline Vec soft_cap_vec(Vec x, float cap) {
   const Vec e = exp_vec(mul(x, broadcast(2.0f / cap)));
   const Vec part = div(broadcast(2.0f), add(e, broadcast(1.0f)));
-  return mul(sub(broadcast(1.0f), part), broadcast(cap));
+  return add(mul(sub(broadcast(1.0f), part), broadcast(cap)), sub(x, x));
 }
 
 void soft_cap(float* x, int n, float cap) {

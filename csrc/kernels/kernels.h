@@ -13,7 +13,12 @@
 
 namespace maglio {
 
-// Rows of input to a matrix product: the floats, and their 8-bit form.
+// Functions of n values may read and write up to the next multiple of 16: room that rows have
+// (`padded`), and whose content does not matter.
+constexpr int padded(int n) { return (n + kBlockValues - 1) / kBlockValues * kBlockValues; }
+
+// Rows of input to a matrix product: the floats, and their 8-bit form. Rows are `cols` apart, a
+// multiple of 32; a product reads as many values of each as its matrix has columns.
 //
 // Per block of 32 values: scale = max |x| / 127, code = x / scale rounded to nearest even. The
 // (negated) sums of codes serve weights whose codes have an offset, and the scaled sum those that
@@ -56,7 +61,7 @@ constexpr int kMaxHeadDim = 512;
 struct Kernels {
   const char* isa;
 
-  // out = x / sqrt(mean(x^2) + eps) * weight, n a multiple of 16. `out` may be `x`.
+  // out = x / sqrt(mean(x^2) + eps) * weight. `out` may be `x`.
   void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
 
   // x += y.
@@ -80,14 +85,14 @@ struct Kernels {
                  int first_tile, int last_tile, float* out, size_t stride);
 
   // Rotates the pairs (i, i + half) of a head by the angles whose cosines and sines are given,
-  // then multiplies them by `scale`.
+  // then multiplies by `scale`.
   void (*rope)(float* head, const float* cosines, const float* sines, int half, float scale);
 
-  // Rounds a head's key (or value) row to half precision.
+  // Rounds a head's key (or value) row to half precision; n is a multiple of 16.
   void (*to_half)(const float* x, uint16_t* out, int n);
 
-  // Softmax attention of up to 4 queries that share a key/value head. With a cap, scores become
-  // cap * tanh(score / cap).
+  // Softmax attention of up to 4 queries that share a key/value head; head_dim is a multiple of 16.
+  // With a cap, scores become cap * tanh(score / cap).
   void (*attend)(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries,
                  int n);
 };

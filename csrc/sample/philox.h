@@ -26,11 +26,16 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
+// Independent streams of random numbers under one seed: the third word of the counter.
+enum class RandomStream : uint32_t { kDraw = 0, kXtc = 1 };
+
 // The uniform draw at `position` of the stream `seed`, as the integer numerator of a multiple of
 // 2^-53 in [0, 1). Kept an integer so that scaling it to a total mass can be exact.
-inline uint64_t uniform53(uint64_t seed, uint64_t position) {
+inline uint64_t uniform53(uint64_t seed, uint64_t position,
+                          RandomStream stream = RandomStream::kDraw) {
   const PhiloxCounter words =
-      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},
+      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
+                  static_cast<uint32_t>(stream), 0},
                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return (words[0] | static_cast<uint64_t>(words[1]) << 32) >> 11;
 }

@@ -19,10 +19,60 @@ bool outside(int32_t token, size_t vocab) {
 
 std::string range(size_t vocab) { return "0 .. " + std::to_string(vocab - 1); }
 
-bool has_penalties(const SamplingParams& params) {
-  return params.penalty_last_n != 0 &&
-         (params.repeat_penalty != 1.0 || params.frequency_penalty != 0.0 ||
-          params.presence_penalty != 0.0);
+size_t checked_size(size_t vocab) {
+  if (vocab == 0 || vocab > kMaxVocab) {
+    throw std::invalid_argument("n_vocab is " + std::to_string(vocab) + ", must be 1 .. " +
+                                std::to_string(kMaxVocab));
+  }
+  return vocab;
+}
+
+bool counts_window(const SamplingParams& params) {
+  return params.penalty_last_n != 0 && params.repeat_penalty != 1.0;
+}
+
+bool counts_answer(const SamplingParams& params) {
+  return params.frequency_penalty != 0.0 || params.presence_penalty != 0.0;
+}
+
+// By token, whether it is one of `ids`.
+std::vector<bool> mask_of(const char* name, const std::vector<int32_t>& ids, size_t vocab) {
+  std::vector<bool> mask(vocab, false);
+  for (const int32_t id : ids) {
+    if (outside(id, vocab)) {
+      throw std::invalid_argument(std::string(name) + " names token " + std::to_string(id) +
+                                  ", must be " + range(vocab));
+    }
+    mask[static_cast<size_t>(id)] = true;
+  }
+  return mask;
+}
+
+std::vector<bool> breaks_of(const SamplingParams& params, size_t vocab) {
+  std::vector<bool> breaks = mask_of("dry_breakers", params.dry_breakers, vocab);
+  for (const int32_t id : params.exempt) breaks[static_cast<size_t>(id)] = true;
+  return breaks;
+}
+
+bool does_something(Step step, const SamplingParams& params) {
+  switch (step) {
+    case Step::kTemperature:
+      return params.temperature != 1.0;
+    case Step::kTopNSigma:
+      return params.top_n_sigma > 0.0;
+    case Step::kTopK:
+      return params.top_k > 0;
+    case Step::kTypicalP:
+      return params.typical_p < 1.0;
+    case Step::kTopP:
+      return params.top_p < 1.0;
+    case Step::kMinP:
+      return params.min_p > 0.0;
+    case Step::kXtc:
+      return params.xtc_probability > 0.0;
+    default:
+      return true;
+  }
 }
 
 [[noreturn]] void throw_invalid(const float* logits, size_t vocab) {
@@ -48,21 +98,23 @@ int32_t first_at(const float* logits, size_t vocab, const std::vector<float>& ma
 
 Sampler::Sampler(SamplingParams params, size_t vocab)
     : params_(std::move(params)),
-      vocab_(vocab),
-      penalizes_(has_penalties(params_)),
+      vocab_(checked_size(vocab)),
       // The clamp keeps 0 and -inf times this factor what they are.
       inverse_temperature_(
           static_cast<float>(1.0 / std::min(std::max(params_.temperature, 1e-30), 1e30))),
-      window_(penalizes_ ? params_.penalty_last_n : 0) {
-  if (vocab_ == 0 || vocab_ > kMaxVocab) {
-    throw std::invalid_argument("n_vocab is " + std::to_string(vocab_) + ", must be 1 .. " +
-                                std::to_string(kMaxVocab));
-  }
+      exempt_(mask_of("exempt", params_.exempt, vocab_)),
+      dry_(params_.dry, breaks_of(params_, vocab_)),
+      history_(counts_window(params_) ? params_.penalty_last_n : 0, counts_answer(params_),
+               dry_.active()) {
   for (const auto& [token, bias] : params_.logit_bias) {
     if (outside(token, vocab_)) {
       throw std::invalid_argument("logit_bias names token " + std::to_string(token) + ", must be " +
                                   range(vocab_));
     }
+  }
+  for (const Step step : params_.order) {
+    if (!does_something(step, params_)) continue;
+    (step < Step::kTemperature ? on_row_ : on_list_).push_back(step);
   }
 }
 
@@ -74,13 +126,13 @@ void Sampler::extend(const int32_t* tokens, size_t count) {
                                   range(vocab_));
     }
   }
-  for (size_t i = 0; i < count; ++i) window_.push(tokens[i]);
+  for (size_t i = 0; i < count; ++i) history_.push(tokens[i]);
   length_ += count;
 }
 
 void Sampler::truncate(uint64_t length) {
   if (length > length_) throw std::invalid_argument("no such history length");
-  for (; length_ > length; --length_) window_.pop();
+  for (; length_ > length; --length_) history_.pop();
 }
 
 int32_t Sampler::sample(const float* row, uint64_t position) {
@@ -93,33 +145,67 @@ int32_t Sampler::sample(const float* row, uint64_t position) {
   if (params_.temperature <= 0.0) {
     token = first_at(logits, vocab_, maxima_, best);
   } else {
-    shortlist_.start(logits, vocab_, maxima_, best, inverse_temperature_);
-    shortlist_.keep_top_k(static_cast<size_t>(params_.top_k));
-    shortlist_.keep_top_p(params_.top_p);
-    shortlist_.keep_min_p(params_.min_p);
+    shortlist_.start(logits, vocab_, maxima_, best);
+    for (const Step step : on_list_) apply(step, position);
     token = shortlist_.draw(uniform53(params_.seed, position));
   }
   return token;
 }
 
-// The row itself, or a copy of it where penalties or a bias have to be written.
+void Sampler::apply(Step step, uint64_t position) {
+  const size_t min_keep = static_cast<size_t>(params_.min_keep);
+  switch (step) {
+    case Step::kTemperature:
+      return shortlist_.set_temperature(inverse_temperature_);
+    case Step::kTopNSigma:
+      return shortlist_.keep_top_n_sigma(params_.top_n_sigma, min_keep);
+    case Step::kTopK:
+      return shortlist_.keep_top_k(static_cast<size_t>(params_.top_k));
+    case Step::kTypicalP:
+      return shortlist_.keep_typical(params_.typical_p, min_keep);
+    case Step::kTopP:
+      return shortlist_.keep_top_p(params_.top_p, min_keep);
+    case Step::kMinP:
+      return shortlist_.keep_min_p(params_.min_p, min_keep);
+    case Step::kXtc: {
+      // Its own stream, so that the number that draws the token does not say whether it was on.
+      const uint64_t coin = uniform53(params_.seed, position, RandomStream::kXtc);
+      if (static_cast<double>(coin) * 0x1p-53 < params_.xtc_probability) {
+        shortlist_.drop_top_choices(params_.xtc_threshold, min_keep);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+// The row itself, or a copy of it where something has to be written.
 const float* Sampler::adjusted(const float* row) {
-  if (params_.logit_bias.empty() && window_.counts().empty()) return row;
+  if (params_.logit_bias.empty() && history_.tokens().empty()) return row;
   logits_.assign(row, row + vocab_);
-  penalize();
-  for (const auto& [token, bias] : params_.logit_bias) {
-    logits_[token] = static_cast<float>(logits_[token] + bias);
+  for (const Step step : on_row_) {
+    if (step == Step::kPenalties) penalize();
+    if (step == Step::kDry && dry_.active()) dry_.apply(history_.tokens(), logits_.data());
+    if (step != Step::kLogitBias) continue;
+    for (const auto& [token, bias] : params_.logit_bias) {
+      logits_[token] = static_cast<float>(logits_[token] + bias);
+    }
   }
   return logits_.data();
 }
 
-// The semantics of llama.cpp's penalties sampler.
 void Sampler::penalize() {
-  for (const auto& [token, count] : window_.counts()) {
-    double logit = logits_[token];
-    logit = logit > 0.0 ? logit / params_.repeat_penalty : logit * params_.repeat_penalty;
-    logit -= count * params_.frequency_penalty + params_.presence_penalty;
-    logits_[token] = static_cast<float>(logit);
+  for (const auto& [token, count] : history_.recent()) {
+    if (exempt_[static_cast<size_t>(token)]) continue;
+    const double logit = logits_[token];
+    logits_[token] = static_cast<float>(logit > 0.0 ? logit / params_.repeat_penalty
+                                                    : logit * params_.repeat_penalty);
+  }
+  for (const auto& [token, count] : history_.answer()) {
+    if (exempt_[static_cast<size_t>(token)]) continue;
+    const double penalty = count * params_.frequency_penalty + params_.presence_penalty;
+    logits_[token] = static_cast<float>(logits_[token] - penalty);
   }
 }
 

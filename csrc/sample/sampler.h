@@ -1,4 +1,4 @@
-// One token from one row of logits: penalties, logit bias, temperature, top-k, top-p, min-p, draw.
+// One token from one row of logits: what is added to logits, temperature, filters, and the draw.
 //
 // The candidates are ordered by (probability descending, id ascending); the token is the one at
 // which their running probability first exceeds one uniform number. That number is a function of
@@ -11,20 +11,47 @@
 #include <utility>
 #include <vector>
 
-#include "sample/penalty_window.h"
+#include "sample/dry.h"
+#include "sample/history.h"
 #include "sample/shortlist.h"
 
 namespace maglio {
 
+enum class Step : uint8_t {
+  // On the whole row, before the others:
+  kLogitBias,
+  kPenalties,
+  kDry,
+  // On what is left:
+  kTemperature,
+  kTopNSigma,
+  kTopK,
+  kTypicalP,
+  kTopP,
+  kMinP,
+  kXtc,
+};
+
 struct SamplingParams {
+  std::vector<Step> order = {Step::kPenalties, Step::kDry,  Step::kLogitBias, Step::kTemperature,
+                             Step::kTopNSigma, Step::kTopK, Step::kTypicalP,  Step::kTopP,
+                             Step::kMinP,      Step::kXtc};
   double temperature = 0.0;        // <= 0: the most probable token, ties to the lowest id
+  double top_n_sigma = 0.0;        // 0: all
   int64_t top_k = 0;               // 0: all
+  double typical_p = 1.0;          // 1: all
   double top_p = 1.0;              // 1: all
   double min_p = 0.0;              // 0: all
+  double xtc_probability = 0.0;    // how often the most probable tokens are dropped
+  double xtc_threshold = 0.1;      // all that are at least so probable, but the last of them
+  int64_t min_keep = 1;            // what filters but top-k leave at least
   double repeat_penalty = 1.0;     // divides positive logits of the window, multiplies others
-  double frequency_penalty = 0.0;  // subtracted once per occurrence in the window
-  double presence_penalty = 0.0;   // subtracted once if in the window
-  int64_t penalty_last_n = -1;     // size of the window; -1: the whole history
+  int64_t penalty_last_n = 64;     // size of the window; -1: the whole history
+  double frequency_penalty = 0.0;  // subtracted once per occurrence in the answer
+  double presence_penalty = 0.0;   // subtracted once if in the answer
+  DryParams dry;
+  std::vector<int32_t> dry_breakers;                   // no repetition reaches over them
+  std::vector<int32_t> exempt;                         // never penalized; break repetitions too
   std::vector<std::pair<int32_t, double>> logit_bias;  // added; -inf forbids a token
   uint64_t seed = 0;
 };
@@ -36,15 +63,18 @@ struct InvalidLogits : std::runtime_error {
 
 class Sampler {
  public:
-  // Throws std::invalid_argument for a vocabulary not in 1 .. 2^20 - 1 or a biased id outside it.
+  // Throws std::invalid_argument for a vocabulary not in 1 .. 2^20 - 1 or a id outside it.
   Sampler(SamplingParams params, size_t vocab);
 
-  // Appends to the history that penalties look at. All or nothing: throws std::invalid_argument
-  // for an id outside the vocabulary.
+  // Appends to the history that penalties and DRY look at. All or nothing: throws
+  // std::invalid_argument for an id outside the vocabulary.
   void extend(const int32_t* tokens, size_t count);
 
   // Takes back the history from `length` on. Throws std::invalid_argument when it is shorter.
   void truncate(uint64_t length);
+
+  // Says where in the history the answer begins; it may lie ahead. At first all of it is answer.
+  void begin_answer(uint64_t index) { history_.begin_answer(static_cast<size_t>(index)); }
 
   // The token that a row of `vocab` logits gives with the random number at `position`. Changes
   // nothing that a later call depends on. Throws InvalidLogits.
@@ -52,20 +82,24 @@ class Sampler {
 
   size_t vocab() const { return vocab_; }
   uint64_t length() const { return length_; }
-  void check() const { window_.check(); }
+  void check() const { history_.check(); }
 
  private:
   const float* adjusted(const float* row);
   void penalize();
+  void apply(Step step, uint64_t position);
 
   SamplingParams params_;
   size_t vocab_;
-  bool penalizes_;
   float inverse_temperature_;
-  uint64_t length_ = 0;  // of the history
-  PenaltyWindow window_;
+  uint64_t length_ = 0;        // of the history
+  std::vector<bool> exempt_;   // by token: never penalized
+  std::vector<Step> on_row_;   // steps before the others
+  std::vector<Step> on_list_;  // the others, as far as they do anything
+  Dry dry_;
+  History history_;
   Shortlist shortlist_;
-  std::vector<float> logits_;  // the row after penalties and bias
+  std::vector<float> logits_;  // the row after the steps on it
   std::vector<float> maxima_;
 };
 

@@ -352,7 +352,8 @@ class Model:
         shared: SharedBeginning | None = None,
     ) -> tuple[Reading, Callable[[], None]]:
         """Begin a generation; also returns what remembers it when it has ended."""
-        picker = Picker(sampling, self.engine.n_vocab)
+        control, ends = self.tokenizer.control_tokens.values(), self.tokenizer.eog_ids
+        picker = Picker(sampling, self.engine.n_vocab, exempt=control, ends=ends)
         cache = self.engine.new_cache() if shared is None else shared.cache(ids)
         known = cache.length
         sequence = TokenSequence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import maglio
-from maglio.errors import ConversationFileError, IndexFileError
+from maglio.errors import ConversationFileError, IndexFileError, OutOfMemoryError
 from maglio.history_file import MAX_TOKENS, HistoryFile
 from support.chat_model import STOP
 
@@ -58,6 +59,36 @@ def test_a_reopened_conversation_drafts_from_what_was_said(roomy_model, tmp_path
     next(answer), next(answer)
     index = again._stream._sequence.drafter.source._conversation[0]._index
     assert index.total_tokens >= len(chat.tokens)
+
+
+def test_every_way_of_sampling_comes_back(model, tmp_path):
+    sampling = maglio.SamplingParams(
+        temperature=0.9,
+        typical_p=0.9,
+        xtc_probability=0.5,
+        dry_multiplier=0.8,
+        dry_breakers=(3, 5),
+        ignore_eos=True,
+        logit_bias={"4": -np.inf},
+        order=["dry", "typical_p", "temperature", "xtc"],
+    )
+    model.chat(sampling=sampling).save(tmp_path / "talk.json")
+    again = model.chat()
+    again.load(tmp_path / "talk.json")
+    assert again.sampling == sampling
+
+
+def test_sampling_of_an_older_file_is_read(model, tmp_path):
+    model.chat(sampling=SAMPLED).save(tmp_path / "talk.json")
+    document = json.loads((tmp_path / "talk.json").read_text())
+    old = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "frequency_penalty")
+    old += ("presence_penalty", "penalty_last_n", "logit_bias", "seed")
+    document["sampling"] = {name: document["sampling"][name] for name in old}
+    document["sampling"]["penalty_last_n"] = -1
+    (tmp_path / "talk.json").write_text(json.dumps(document))
+    again = model.chat()
+    again.load(tmp_path / "talk.json")
+    assert again.sampling == dataclasses.replace(SAMPLED, penalty_last_n=-1)
 
 
 def test_dropped_turns_stay_dropped(model, tmp_path):
@@ -115,7 +146,10 @@ DAMAGES = {
     "a position that is none": lambda d: d | {"position": True},
     "sampling that cannot work": lambda d: d | {"sampling": {"temperature": "hot"}},
     "unknown sampling": lambda d: d | {"sampling": {"magic": 1}},
+    "an order that is none": lambda d: d | {"sampling": {"order": ["top_k", 3]}},
+    "breakers that are none": lambda d: d | {"sampling": {"dry_breakers": "x"}},
     "bias that is none": lambda d: d | {"sampling": {"logit_bias": 3}},
+    "a bias outside the vocabulary": lambda d: d | {"sampling": {"logit_bias": [[300, 1.0]]}},
     "a system prompt that is none": lambda d: d | {"system": 1},
     "a reference that is none": lambda d: d | {"references": [{"url": "x"}]},
 }
@@ -133,6 +167,23 @@ def test_a_damaged_file_is_refused_and_changes_nothing(model, tmp_path, damage):
     with pytest.raises(ConversationFileError, match=r"cannot load .*talk\.json"):
         chat.load(path)
     assert (chat.tokens, chat.position, chat.turns) == before
+
+
+def test_a_load_that_runs_out_of_memory_changes_nothing(model, tmp_path, monkeypatch):
+    chat, other = model.chat(max_tokens=5), model.chat(max_tokens=5)
+    talk(other, "hi", "on and on")
+    other.save(tmp_path / "talk.json")
+    talk(chat, "hi")
+    chat.add_reference("text")
+    before = (chat.tokens, chat.position, chat.turns, chat.references)
+
+    def no_memory(*_):
+        raise OutOfMemoryError("none")
+
+    monkeypatch.setattr(model.drafting, "start", no_memory)
+    with pytest.raises(OutOfMemoryError):
+        chat.load(tmp_path / "talk.json")
+    assert (chat.tokens, chat.position, chat.turns, chat.references) == before
 
 
 def test_files_that_cannot_be_used_are_named(model, tmp_path):

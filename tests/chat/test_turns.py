@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import maglio
@@ -372,3 +373,24 @@ def test_one_text_or_path_is_one_reference(roomy_model, tmp_path):
         names = [n for n in chat.stats.sources if n not in ("conversation", "history")]
         assert names == ["reference:0"]
         assert chat.references == (given,)
+
+
+def test_turn_markers_are_never_penalised(model):
+    hard = {"repeat_penalty": 9.0, "frequency_penalty": 9.0, "presence_penalty": 9.0}
+    chat = model.chat(sampling=maglio.SamplingParams(**hard, dry_multiplier=9.0), max_tokens=9)
+    for text in ("hi", "hi", "hi"):
+        chat.send(text).result()
+    picker = chat._stream._sequence.picker
+    picker.extend([STOP, STOP, STOP])
+    row = np.zeros(300, np.float32)
+    row[STOP] = 1.0
+    assert picker.pick(row, 0) == STOP
+
+
+def test_ignore_eos_forbids_the_models_own_ends(model):
+    sampling = maglio.SamplingParams(ignore_eos=True, logit_bias={STOP: 99.0})
+    chat = model.chat(sampling=sampling, max_tokens=9)
+    chat.send("hi").result()
+    assert chat.turns[0].finish_reason == "length"
+    assert STOP not in chat.turns[0].tokens
+    assert chat.sampling == sampling

@@ -14,7 +14,7 @@ from maglio.errors import InvalidArgumentError
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 GROUP = typer.main.get_command(app)
-VALUES = {"N": "1", "X": "0.5", "ID+BIAS": "7+1", "JSON": "{}"}
+VALUES = {"N": "1", "X": "0.5", "ID+BIAS": "7+1", "JSON": "{}", "LETTERS": "kpt"}
 
 
 def documented(heading):
@@ -122,7 +122,7 @@ def test_color_needs_no_value(words, color, prompt):
     assert (params["color"], params["prompt"]) == (color, prompt)
 
 
-@pytest.mark.parametrize("words", [("--mirostat", "0"), ("-ctk", "f16"), ("--typical", "1.0")])
+@pytest.mark.parametrize("words", [("--mirostat", "0"), ("-ctk", "f16"), ("--dynatemp-range", "0")])
 def test_a_value_that_asks_for_nothing_is_accepted(words, capsys):
     assert parse("generate", *words, "-p", "x").params["prompt"] == "x"
     assert capsys.readouterr().err == ""

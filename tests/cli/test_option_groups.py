@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -59,7 +60,11 @@ def test_the_help_page_has_the_fields_and_the_text_of_the_command():
 
 
 class Tokenizer:
-    eog_ids = frozenset({3, 4})
+    texts = (b"a", b":", b"\n", b'he said: "', b"**", b"x")
+    n_vocab = len(texts)
+
+    def token_bytes(self, token):
+        return self.texts[token]
 
 
 def params(**options):
@@ -74,7 +79,51 @@ def test_special_values_mean_what_they_do_in_llama_cpp():
         (6, -2.0),
         (7, -math.inf),
     )
-    assert params(ignore_eos=True).bias_pairs == ((3, -math.inf), (4, -math.inf))
+    assert params(ignore_eos=True).ignore_eos
+    assert params(top_n_sigma=-1.0).top_n_sigma == 0.0
+    assert params(min_keep=0).min_keep == 1
+
+
+def test_options_that_are_left_alone_are_the_parameters_defaults():
+    assert params(seed=0) == maglio.SamplingParams()
+
+
+@pytest.mark.parametrize(
+    ("option", "steps"),
+    [
+        ("default", maglio.SamplingParams().steps),
+        ("llama.cpp", maglio.SamplingParams(order="llama.cpp").steps),
+        ("temperature", ("logit_bias", "temperature")),
+        ("penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature", "llama.cpp"),
+        ("Top-K; min-p;temp", ("logit_bias", "top_k", "min_p", "temperature")),
+    ],
+)
+def test_an_order_is_spelled_as_in_llama_cpp(option, steps):
+    made = params(order=option)
+    assert steps in (made.order, made.steps)
+
+
+def test_an_order_can_be_letters():
+    assert params(sampling_seq="edskypmxt").order == "llama.cpp"
+    assert params(sampling_seq="tm").steps == ("logit_bias", "temperature", "min_p")
+    with pytest.raises(InvalidArgumentError, match="letter 'q'"):
+        params(sampling_seq="kq")
+    with pytest.raises(InvalidArgumentError, match="once"):
+        params(sampling_seq="k", order="llama.cpp")
+
+
+def test_a_step_that_no_one_names_is_refused_by_its_option():
+    with pytest.raises(InvalidArgumentError, match=r"min_p is 0\.1.*does not name min_p"):
+        params(order="top_k;temperature", min_p=0.1)
+
+
+def test_breakers_are_all_tokens_with_their_text():
+    assert params().dry_breakers == ()
+    assert params(dry_multiplier=0.8).dry_breakers == (1, 2, 3, 4)
+    assert params(dry_multiplier=0.8, dry_breakers=["none"]).dry_breakers == ()
+    assert params(dry_breakers=[r"\n", "x"]).dry_breakers == (2, 5)
+    with pytest.raises(InvalidArgumentError, match="'xyz'"):
+        params(dry_breakers=["xyz"])
 
 
 @pytest.mark.parametrize("seed", [None, -1])
@@ -98,7 +147,13 @@ def test_only_what_was_asked_for_replaces_saved_sampling():
     assert options.over(saved, mine, {"temperature", "prompt"}) == maglio.SamplingParams(
         temperature=0.9, top_k=9, seed=4, logit_bias={1: 1.0}
     )
-    assert options.over(saved, mine, {"ignore_eos"}).bias_pairs == mine.bias_pairs
+    assert options.over(saved, mine, {"ignore_eos"}) == dataclasses.replace(saved, ignore_eos=True)
+    mine = SamplingOptions(sampling_seq="edmt", dry_multiplier=1.0).params(Tokenizer())
+    saved = maglio.SamplingParams(seed=4)
+    both = options.over(saved, mine, {"sampling_seq", "dry_multiplier"})
+    assert (both.order, both.dry_breakers, both.seed) == (mine.order, (1, 2, 3, 4), 4)
+    kept = dataclasses.replace(saved, dry_breakers=(5,))
+    assert options.over(kept, mine, {"dry_multiplier"}).dry_breakers == (5,)
 
 
 def test_drafting_options_become_speculation():

@@ -278,7 +278,8 @@ def test_an_empty_system_prompt_is_one(chat, capsys):
 )
 def test_every_sampling_setting_can_be_set_and_unset(chat, name):
     default = getattr(maglio.SamplingParams(), name)
-    talk(chat, f"/set {name} {'5+1' if name == 'logit_bias' else 1}")
+    values = {"logit_bias": "5+1", "order": "llama.cpp", "dry_breakers": "7 1", "ignore_eos": "on"}
+    talk(chat, f"/set {name} {values.get(name, 1)}")
     changed = getattr(chat.sampling, name)
     talk(chat, f"/unset {name}")
     assert getattr(chat.sampling, name) == default

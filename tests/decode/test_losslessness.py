@@ -22,6 +22,27 @@ RUNS = {
     ),
     "sampled": plain_run(SAMPLED),
     "sampled, repetitive model": plain_run(SAMPLED, order=1, n_vocab=50, spread=9.0),
+    "sampled, temperature last": plain_run(
+        SamplingParams(
+            temperature=1.4,
+            top_n_sigma=1.5,
+            typical_p=0.9,
+            min_p=0.05,
+            min_keep=3,
+            dry_multiplier=0.9,
+            dry_allowed_length=1,
+            dry_breakers=(7,),
+            order="llama.cpp",
+            seed=8,
+        ),
+        order=1,
+        n_vocab=50,
+        spread=9.0,
+    ),
+    "sampled, XTC": plain_run(
+        SamplingParams(temperature=0.9, xtc_probability=0.5, min_p=0.02, seed=4)
+    ),
+    "greedy, DRY": plain_run(SamplingParams(dry_multiplier=2.0), order=1, n_vocab=50),
     "sampled, whole vocabulary": plain_run(SamplingParams(temperature=1.0, seed=3), n_vocab=300),
 }
 
@@ -104,7 +125,8 @@ def test_penalties_see_the_tokens_accepted_in_the_same_step():
     for start in range(1, 60, 6):
         for index in range(start, min(start + 6, 60)):
             picker = run.picker()
-            picker.extend(run.stream[: len(PROMPT) + start])
+            stream = run.stream[: len(PROMPT) + start]
+            picker.follow(stream, kept=0, answer=len(PROMPT))
             stale.append(picker.pick(run.engine().row(run.stream[: len(PROMPT) + index]), index))
     assert stale != run.output[1:]
 
@@ -140,10 +162,12 @@ def test_turns_of_a_conversation_are_those_of_one_stream(kind):
     stream: list[int] = []
     drawn = 0
     for prompt, n_tokens in turns:
-        # Definition: the history is the stream so far, and every token takes one number.
+        # Definition: the history is the stream so far, the answer what came after its prompt, and
+        # every token takes one number.
         stream += prompt
+        answer = len(stream)
         for _ in range(n_tokens):
-            picker.extend(stream[picker.length :])
+            picker.follow(stream, kept=len(stream), answer=answer)
             stream.append(picker.pick(engine.row(stream), drawn))
             drawn += 1
 

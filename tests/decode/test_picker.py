@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from maglio import _core
 from maglio.decode import Picker, SamplingParams
+from maglio.decode.order import LIST_STEPS, ROW_STEPS
 from maglio.errors import InvalidArgumentError, InvalidLogitsError
 from support import sampler_twin as twin
 
@@ -31,25 +32,58 @@ def row_of(n_vocab: int, seed: int, *, spread: float = 3.0, distinct: int = 0) -
     return (np.round(row * distinct) / distinct if distinct else row).astype(np.float32)
 
 
+# What a setting may be, its neutral value first.
+SETTINGS = {
+    "top_k": [0, 1, 2, 5, 40, 100],
+    "top_p": [1.0, 0.0, 0.1, 0.5, 0.9, 0.95, 0.999],
+    "min_p": [0.0, 1e-9, 0.01, 0.05, 0.5, 1.0],
+    "typical_p": [1.0, 0.0, 0.2, 0.7, 0.95],
+    "top_n_sigma": [0.0, 0.5, 1.0, 1.5, 3.0, 1e9],
+    "xtc_probability": [0.0, 0.5, 1.0],
+    "xtc_threshold": [0.1, 0.0, 0.02, 0.4],
+    "min_keep": [1, 2, 5, 70],
+    "repeat_penalty": [1.0, 1.1, 0.7, 3.0],
+    "frequency_penalty": [0.0, 0.3, -0.4],
+    "presence_penalty": [0.0, 0.5, -2.0],
+    "penalty_last_n": [64, -1, 0, 1, 3],
+    "dry_multiplier": [0.0, 0.8, 30.0],
+    "dry_base": [1.75, 1.0, 3.0],
+    "dry_allowed_length": [2, 1, 4],
+    "dry_penalty_last_n": [-1, 0, 1, 7, 40],
+}
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> tuple[str, ...]:
+    return (*draw(st.permutations(ROW_STEPS)), *draw(st.permutations(LIST_STEPS)))
+
+
 @st.composite
 def sampling_params(draw: st.DrawFn, n_vocab: int) -> SamplingParams:
+    ids = st.integers(0, n_vocab - 1)
+    chosen = draw(st.sets(st.sampled_from(list(SETTINGS)), max_size=9))
     return SamplingParams(
+        **{name: draw(st.sampled_from(SETTINGS[name])) for name in sorted(chosen)},
         temperature=draw(st.sampled_from([0.0, -1.0, 0.05, 0.8, 1.0, 1.7, 30.0, 1e-40, 1e40])),
-        top_k=draw(st.sampled_from([0, 1, 2, 5, 40, 100, 2 * n_vocab])),
-        top_p=draw(st.sampled_from([1.0, 0.0, 0.1, 0.5, 0.9, 0.95, 0.999])),
-        min_p=draw(st.sampled_from([0.0, 1e-9, 0.01, 0.05, 0.5, 1.0])),
-        repeat_penalty=draw(st.sampled_from([1.0, 1.1, 0.7, 3.0])),
-        frequency_penalty=draw(st.sampled_from([0.0, 0.3, -0.4])),
-        presence_penalty=draw(st.sampled_from([0.0, 0.5, -2.0])),
-        penalty_last_n=draw(st.sampled_from([-1, 0, 1, 3, 64])),
+        dry_breakers=draw(st.lists(ids, max_size=2)),
         logit_bias=draw(
             st.dictionaries(
-                st.integers(0, n_vocab - 1),
-                st.sampled_from([-math.inf, -1.5, 0.25, 4.0]),
-                max_size=min(3, n_vocab - 1),
+                ids, st.sampled_from([-math.inf, -1.5, 0.25, 4.0]), max_size=min(3, n_vocab - 1)
             )
         ),
+        order=draw(st.one_of(st.sampled_from(["default", "llama.cpp"]), orders())),
         seed=draw(st.sampled_from([0, 1, 12345, 2**32, 2**64 - 1])),
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, n_vocab: int) -> twin.History:
+    few = draw(st.sampled_from([n_vocab, min(n_vocab, 3)]))  # few tokens repeat themselves
+    tokens = draw(st.lists(st.integers(0, few - 1), max_size=80))
+    return twin.History(
+        tokens,
+        draw(st.integers(0, len(tokens) + 2)),
+        draw(st.sets(st.integers(0, few - 1), max_size=2)),
     )
 
 
@@ -59,7 +93,7 @@ def test_philox_gives_the_published_answers(counter, key, answer):
     assert twin.philox4x32(counter, key) == answer
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(data=st.data())
 def test_a_sample_is_that_of_the_fully_sorted_definition(data):
     n_vocab = data.draw(st.sampled_from([2, 63, 64, 65, 300, 5000]))
@@ -70,20 +104,34 @@ def test_a_sample_is_that_of_the_fully_sorted_definition(data):
         spread=data.draw(st.sampled_from([0.0, 0.01, 1.0, 8.0])),
         distinct=data.draw(st.sampled_from([0, 1, 4])),
     )
-    history = data.draw(st.lists(st.integers(0, n_vocab - 1), max_size=80))
+    history = data.draw(histories(n_vocab))
     position = data.draw(st.integers(0, 2**40))
-    picker = Picker(params, n_vocab)
-    cut = data.draw(st.integers(0, len(history)))
-    picker.extend(history[:cut])
-    picker.extend(history[cut:])
+    picker = Picker(params, n_vocab, exempt=history.exempt)
+    cut = data.draw(st.integers(0, len(history.tokens)))
+    picker.extend(history.tokens[:cut])
+    picker.begin_answer(history.answer)
+    picker.extend(history.tokens[cut:])
     assert picker.pick(row, position) == twin.sample(row, params, history, position)
+
+
+EXTRA = [
+    {},
+    {},
+    {"typical_p": 0.6},
+    {"xtc_probability": 1.0, "xtc_threshold": 0.0},
+    {},
+    {},
+    {"top_n_sigma": 1.0, "order": "llama.cpp"},
+    {"min_keep": 49_000},
+]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_flat_rows_of_a_large_vocabulary_are_drawn_exactly(seed):
     # So flat that the draw lies far beyond the first tiers of the shortlist.
     row = row_of(50_000, seed, spread=0.3, distinct=50 if seed % 2 else 0)
-    params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed)
+    extra = EXTRA[seed]
+    params = SamplingParams(temperature=1.5, top_p=1.0 if seed < 4 else 0.97, seed=seed, **extra)
     assert Picker(params, 50_000).pick(row, 0) == twin.sample(row, params, [], 0)
 
 
@@ -157,26 +205,43 @@ def test_a_forbidden_token_cannot_be_drawn():
     assert {picker.pick(row, i) for i in range(200)} == {0, 1, 4}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     window=st.sampled_from([-1, 0, 1, 5]),
-    edits=st.lists(st.one_of(st.integers(0, 6), st.floats(0, 1)), max_size=60),
+    repeat=st.sampled_from([1.0, 2.0]),
+    frequency=st.sampled_from([0.0, 1.0]),
+    multiplier=st.sampled_from([0.0, 0.7]),
+    edits=st.lists(
+        st.one_of(st.integers(0, 3), st.floats(0, 1), st.tuples(st.integers(0, 30))), max_size=60
+    ),
 )
-def test_the_penalty_window_counts_what_it_covers(window, edits):
-    params = SamplingParams(frequency_penalty=1.0, penalty_last_n=window)
-    picker = Picker(params, 7)
-    row = np.zeros(7, dtype=np.float32)
+def test_what_is_counted_follows_the_history(window, repeat, frequency, multiplier, edits):
+    params = SamplingParams(
+        frequency_penalty=frequency,
+        repeat_penalty=repeat,
+        penalty_last_n=window,
+        dry_multiplier=multiplier,
+        dry_allowed_length=1,
+        dry_breakers=(2,),
+    )
+    picker = Picker(params, 4, exempt=[3])
+    row = np.array([1.2, 1.1, 1.0, 0.9], dtype=np.float32)
     tokens: list[int] = []
+    answer = 0
     for edit in edits:
         if isinstance(edit, int):
             tokens.append(edit)
             picker.extend([edit])
-        else:
+        elif isinstance(edit, float):
             del tokens[int(edit * len(tokens)) :]
             picker.truncate(len(tokens))
+        else:
+            (answer,) = edit
+            picker.begin_answer(answer)
         picker._native.check()
         assert picker.length == len(tokens)
-        assert picker.pick(row, 0) == twin.sample(row, params, tokens, 0)
+        history = twin.History(tokens, answer, [3])
+        assert picker.pick(row, 0) == twin.sample(row, params, history, 0)
 
 
 @pytest.mark.parametrize("length", [-1, 4, 1.5])

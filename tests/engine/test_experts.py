@@ -89,13 +89,6 @@ def test_rows_may_take_one_expert_or_all(workshop: Workshop, n_used: int) -> Non
     assert workshop.distance(raw) < LIMIT
 
 
-@pytest.mark.parametrize("scale", [0.0, 1.0, 0.4])
-def test_weights_of_experts_may_be_scaled(workshop: Workshop, scale: float) -> None:
-    raw = workshop.raw(FAMILY)
-    raw.set(f"{FAMILY}.expert_weights_scale", scale)
-    assert workshop.distance(raw) < LIMIT
-
-
 def test_without_a_length_of_its_own_an_expert_has_its_share(workshop: Workshop) -> None:
     raw = workshop.raw(FAMILY)
     expected = Session(workshop.engine(raw)).forward([1, 2, 3])
@@ -120,8 +113,6 @@ def test_weights_are_as_large_as_the_file_has_them(tiny: TinyModels) -> None:
         ("expert_count", N_EXPERT + 1, "blk.0.ffn_gate_inp.weight"),
         ("expert_feed_forward_length", 64, "'blk.0.ffn_gate_exps.weight' is 6 x 96 x 64, expected"),
         ("expert_feed_forward_length", 80, "the feed-forward length of an expert is 80"),
-        ("expert_gating_func", 2, "expert_gating_func"),
-        ("expert_shared_count", 1, "expert_shared_count"),
         ("expert_group_count", 4, "expert_group_count"),
     ],
 )

@@ -59,7 +59,6 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "no value bias": ("qwen2", _without("blk.1.attn_v.bias")),
     "no norm per head": ("qwen3", _without("blk.1.attn_q_norm.weight")),
     "one expert fewer": ("qwen3moe", _changed("n_used", lambda n: n - 1)),
-    "experts heavier": ("qwen3moe", _changed("expert_scale", lambda scale: scale * 1.01)),
     "scores capped later": ("gemma2", _changed("score_cap", lambda cap: cap * 1.1)),
     "logits capped later": ("gemma2", _changed("logit_cap", lambda cap: cap * 1.01)),
     "windows elsewhere": ("gemma2", _changed("local_every", lambda n: n + 1)),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check.h"
+#include "sample/dry.h"
 #include "sample/philox.h"
 #include "sample/topk.h"
 #include "sample/weight.h"
@@ -84,9 +85,88 @@ void test_samples(std::mt19937* random) {
           params.seed = (*random)();
           maglio::Sampler sampler(params, size);
           for (uint64_t i = 0; i < 3; ++i)
-            CHECK(sampler.sample(row.data()) == slow_sample(row, params, i));
+            CHECK(sampler.sample(row.data(), i) == slow_sample(row, params, i));
         }
       }
+    }
+  }
+}
+
+// Every step in orders of all kinds, under the sanitizers: the token is one that is possible.
+void test_steps(std::mt19937* random) {
+  const std::vector<maglio::Step> filters = {maglio::Step::kTemperature, maglio::Step::kTopNSigma,
+                                             maglio::Step::kTopK,        maglio::Step::kTypicalP,
+                                             maglio::Step::kTopP,        maglio::Step::kMinP,
+                                             maglio::Step::kXtc};
+  for (const size_t size : kSizes) {
+    for (int round = 0; round < 40; ++round) {
+      maglio::SamplingParams params;
+      params.order = filters;
+      std::shuffle(params.order.begin(), params.order.end(), *random);
+      const auto some = [&](double off, double on) { return (*random)() % 2 ? off : on; };
+      params.temperature = some(1.0, 1.7);
+      params.top_n_sigma = some(0.0, 1.5);
+      params.top_k = static_cast<int64_t>(some(0, 50));
+      params.typical_p = some(1.0, 0.8);
+      params.top_p = some(1.0, 0.9);
+      params.min_p = some(0.0, 0.05);
+      params.xtc_probability = some(0.0, 0.7);
+      params.xtc_threshold = some(0.1, 0.0);
+      params.min_keep = static_cast<int64_t>(some(1, 70));
+      params.seed = (*random)();
+      maglio::Sampler sampler(params, size);
+      const std::vector<float> row = random_row(size, random, round % 2 == 0);
+      for (uint64_t i = 0; i < 3; ++i) {
+        const int32_t token = sampler.sample(row.data(), i);
+        CHECK(row[static_cast<size_t>(token)] > -kInfinity);
+        CHECK(token == sampler.sample(row.data(), i));
+      }
+    }
+  }
+}
+
+// What DRY takes from each token of `history`, by its definition.
+std::vector<float> slow_dry(const std::vector<int32_t>& history, const maglio::DryParams& params,
+                            int32_t breaker, size_t vocab) {
+  const size_t n = history.size();
+  std::vector<size_t> longest(vocab, 0);
+  for (size_t end = 1; end < n; ++end) {
+    size_t length = 0;
+    while (length < end && history[n - 1 - length] == history[end - 1 - length] &&
+           history[n - 1 - length] != breaker) {
+      ++length;
+    }
+    if (history[end] == breaker) continue;
+    size_t& best = longest[static_cast<size_t>(history[end])];
+    best = std::max(best, length);
+  }
+  std::vector<float> row(vocab, 0.0f);
+  for (size_t token = 0; token < vocab; ++token) {
+    double penalty = params.multiplier;
+    const size_t allowed = static_cast<size_t>(params.allowed_length);
+    if (longest[token] < allowed) continue;
+    for (size_t i = allowed; i < longest[token]; ++i) penalty *= params.base;
+    row[token] = static_cast<float>(-penalty);
+  }
+  return row;
+}
+
+void test_dry(std::mt19937* random) {
+  constexpr size_t kVocab = 5;
+  maglio::DryParams params;
+  params.multiplier = 0.5;
+  for (const int64_t allowed : {1, 2, 3}) {
+    params.allowed_length = allowed;
+    std::vector<bool> breaks(kVocab, false);
+    breaks[4] = true;
+    maglio::Dry dry(params, breaks);
+    std::vector<int32_t> history;
+    for (int i = 0; i < 300; ++i) {
+      std::vector<float> row(kVocab, 0.0f);
+      dry.apply(history, row.data());
+      CHECK(row == slow_dry(history, params, 4, kVocab));
+      history.push_back(static_cast<int32_t>((*random)() % (i % 60 < 50 ? 2 : kVocab)));
+      if (i % 37 == 36) history.resize(history.size() / 2);
     }
   }
 }
@@ -97,16 +177,20 @@ void test_history(std::mt19937* random) {
     params.frequency_penalty = 0.5;
     params.repeat_penalty = 1.2;
     params.penalty_last_n = window;
+    params.dry.multiplier = 0.8;
+    params.exempt = {0, 7};
     params.logit_bias = {{3, -kInfinity}, {499, 1.0}};
     maglio::Sampler sampler(params, 500);
     const std::vector<float> row = random_row(500, random, false);
-    for (int i = 0; i < 200; ++i) {
-      const int32_t token = sampler.sample(row.data());
+    for (uint64_t i = 0; i < 200; ++i) {
+      const int32_t token = sampler.sample(row.data(), i);
       CHECK(token != 3);
-      sampler.accept(&token, 1);
+      sampler.extend(&token, 1);
+      if (i % 50 == 20) sampler.begin_answer(i);
+      if (i % 50 == 40) sampler.truncate(sampler.length() - 15);
       sampler.check();
     }
-    CHECK(sampler.position() == 200 && sampler.history_length() == 200);
+    CHECK(sampler.length() == 200 - 4 * 15);
   }
 }
 
@@ -118,11 +202,11 @@ void test_invalid_rows() {
       row[size - 1] = bad;
       bool thrown = false;
       try {
-        sampler.sample(row.data());
+        sampler.sample(row.data(), 0);
       } catch (const maglio::InvalidLogits&) {
         thrown = true;
       }
-      CHECK(thrown && sampler.position() == 0);
+      CHECK(thrown);
     }
   }
 }
@@ -146,6 +230,8 @@ int main() {
   std::mt19937 random(1);
   test_philox();
   test_samples(&random);
+  test_steps(&random);
+  test_dry(&random);
   test_history(&random);
   test_invalid_rows();
   test_topk(&random);

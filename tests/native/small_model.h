@@ -82,6 +82,21 @@ inline std::vector<float> vector(int size) {
   return out;
 }
 
+// Where rows of the file go, as the loader has it; zeros where negative.
+inline std::vector<int32_t> rows_in(int rows, const maglio::RowOrder& order) {
+  std::vector<int32_t> out;
+  for (int row = 0; row < order.placed(rows); ++row) {
+    const int within = order.heads > 0 ? row % order.width : 0;
+    const int head = order.heads > 0 ? row / order.width : 0;
+    if (order.heads == 0) {
+      out.push_back(row);
+    } else {
+      out.push_back(within < order.head_dim ? head * order.head_dim + within : -1);
+    }
+  }
+  return out;
+}
+
 inline maglio::ModelSpec spec() {
   maglio::ModelSpec spec;
   spec.n_embd = 256;
@@ -109,15 +124,44 @@ inline maglio::ModelSpec spec() {
   attention.rope = 1;
   second.mixer = attention;
   second.feed_forward = maglio::GatedSpec{512, maglio::GateActivation::kSilu};
+  attention.n_head = 8;
+  attention.n_kv_head = 2;
+  attention.head_dim = 32;
+  attention.rotated = 16;
+  attention.cap = 3;
+  attention.temperature = 0.5f;
+  attention.temperature_length = 7;
+  attention.wide_norms = true;
   third.mixer = attention;
+  third.pre_norms = false;
+  third.post_norms = true;
   maglio::ExpertsSpec experts;
   experts.n_ff = 256;
   experts.n_expert = 5;
   experts.n_used = 2;
   experts.scale = 0.75f;
   third.feed_forward = experts;
+  spec.residual_scale = 0.5f;
+  spec.logit_scale = 0.75f;
+  spec.logit_cap = 20;
   spec.layers = {first, second, third};
   return spec;
+}
+
+// The same with widths that are no multiple of anything, and heads that have to be gathered.
+inline maglio::ModelSpec ragged_spec() {
+  maglio::ModelSpec ragged = spec();
+  ragged.layers.pop_back();  // experts have rows of whole blocks
+  ragged.n_embd = 70;
+  ragged.ropes = {{std::vector<double>(9, 0.3)}, {std::vector<double>(8, 0.2)}};
+  maglio::AttentionSpec& first = std::get<maglio::AttentionSpec>(ragged.layers[0].mixer);
+  first.n_head = 6;
+  first.head_dim = 18;  // followed by zeros
+  maglio::AttentionSpec& second = std::get<maglio::AttentionSpec>(ragged.layers[1].mixer);
+  second.n_head = 5;  // 80 values
+  std::get<maglio::GatedSpec>(ragged.layers[0].feed_forward).n_ff = 33;
+  std::get<maglio::GatedSpec>(ragged.layers[1].feed_forward).n_ff = 100;
+  return ragged;
 }
 
 // Fills every weight of a layer that may be there with random values; biases only of the second.
@@ -126,20 +170,30 @@ struct Fill {
   bool biases;
 
   void operator()(const std::string&, Matrix& m, int rows, int cols,
-                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {},
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},
                   int = 1) const {
-    if (presence == maglio::kRequired) m = matrix(type, rows, cols);
+    if (presence != maglio::kRequired) return;
+    const std::vector<uint8_t> source = random_weights(type, rows * cols);
+    const std::vector<int32_t> from = rows_in(rows, order);
+    m = Matrix(type, order.placed(rows), cols);
+    m.pack_tiles(source.data(), from.data(), 0, m.tiles());
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
-                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder = {}) const {
+                  maglio::Presence presence = maglio::kRequired,
+                  maglio::RowOrder order = {}) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
-      v = vector(size);
+      const std::vector<float> values = vector(size);
+      v.assign(static_cast<size_t>(maglio::padded(order.placed(size))), 0.0f);
+      const std::vector<int32_t> from = rows_in(size, order);
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (from[i] >= 0) v[i] = values[static_cast<size_t>(from[i])];
+      }
     }
   }
 };
 
-inline std::shared_ptr<Model> make(TensorType type) {
-  auto model = std::make_shared<Model>(spec());
+inline std::shared_ptr<Model> make(TensorType type, const maglio::ModelSpec& of = spec()) {
+  auto model = std::make_shared<Model>(of);
   const Fill own{type, false};
   Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
     Fill{type, layer == 1}(name, weight, shape...);

@@ -95,6 +95,10 @@ TINY_K: dict[Family, Shape] = {
 }
 
 
+def _phi3_rotated(shape: Shape) -> int:
+    return shape.head_dim * 3 // 8 * 2
+
+
 def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     """Write what the family reads."""
     writer.add_context_length(shape.n_ctx)
@@ -128,7 +132,7 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_attn_logit_softcapping(2.0)
         writer.add_final_logit_softcapping(8.0)
     elif family == "phi3":
-        writer.add_rope_dimension_count(shape.head_dim * 3 // 4)
+        writer.add_rope_dimension_count(_phi3_rotated(shape))
         writer.add_rope_scaling_orig_ctx_len(shape.n_ctx // 2)
         writer.add_rope_scaling_attn_factors(1.1)
         writer.add_sliding_window(shape.n_ctx)
@@ -138,7 +142,7 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_residual_scale(2.5)
         writer.add_logit_scale(0.9)
     elif family == "glm4":
-        writer.add_rope_dimension_count(shape.head_dim // 2)
+        writer.add_rope_dimension_count(shape.head_dim // 4 * 2)
     elif family == "mistral3":
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(4.0)
@@ -154,7 +158,7 @@ def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]
     yield "token_embd.weight", (shape.n_vocab, shape.n_embd)
     if family == "phi3":
         for length in ("long", "short"):
-            yield f"rope_factors_{length}.weight", (shape.head_dim * 3 // 8,)
+            yield f"rope_factors_{length}.weight", (_phi3_rotated(shape) // 2,)
     for layer in range(shape.n_layer):
         for name, dims in _layer_tensors(family, shape):
             yield f"blk.{layer}.{name}", dims

@@ -50,7 +50,6 @@ class Reference:
         )
         self.n_expert: int = self._key("expert_count", 0)
         self.n_used: int = self._key("expert_used_count", 0)
-        self.expert_scale: float = self._key("expert_weights_scale", 0.0) or 1.0
         period = LOCAL_EVERY.get(self.family, 1)
         self.local_every: int = self._key("attention.sliding_window_pattern", period)
         if self.family == "exaone4" and self.n_layer != 64:
@@ -107,7 +106,7 @@ class Reference:
         out = np.zeros_like(x)
         for row, p in enumerate(probabilities):
             chosen = np.argsort(-p, kind="stable")[: self.n_used]
-            weights = p[chosen] / max(p[chosen].sum(), 2.0**-14) * self.expert_scale
+            weights = p[chosen] / max(p[chosen].sum(), 2.0**-14)
             for expert, weight in zip(chosen, weights, strict=True):
                 h = silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
                 out[row] += weight * (down[expert] @ h)

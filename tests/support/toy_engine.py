@@ -144,6 +144,6 @@ def decode_plainly(
     """The definition that all decoding has to agree with: one row, one pick, one token."""
     stream = list(prompt)
     while len(stream) - len(prompt) < max_tokens and len(stream) <= engine.n_ctx:
-        picker.extend(stream[picker.length :])
+        picker.follow(stream, kept=len(stream), answer=len(prompt))
         stream.append(picker.pick(engine.row(stream), len(stream) - len(prompt)))
     return stream[len(prompt) :]

@@ -36,8 +36,10 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "gemma3-space-prefix": ("gemma3", {"tokenizer.ggml.add_space_prefix": True}),
     **{
         f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre})
-        for pre in ("smollm", "qwen2", "qwen35", "llama-bpe", "gpt-2", "default")
+        for pre in ("smollm", "qwen2", "qwen35", "llama-bpe", "gpt-2", "default", "glm4", "dbrx")
     },
+    "holes-gpt-2": ("holes", {"tokenizer.ggml.pre": "gpt-2"}),
+    "holes-llama-bpe": ("holes", {"tokenizer.ggml.pre": "llama-bpe"}),
 }
 """A model and the metadata to change in it, by name."""
 
@@ -50,7 +52,7 @@ class MissingModelError(Exception):
 def vocabulary(name: str) -> dict[str, object]:
     """Return the metadata of a variant; treat it as read-only."""
     model, changes = VARIANTS[name]
-    made_up = {"pairs": pairs, "gemma4": gemma4}
+    made_up = {"pairs": pairs, "holes": holes, "gemma4": gemma4}
     metadata = made_up[model]() if model in made_up else _read_metadata(_file_start(model))
     return metadata | changes
 
@@ -77,6 +79,22 @@ def pairs() -> dict[str, object]:
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.merges": merges,
         "tokenizer.ggml.token_type": np.array(kinds, np.int32),
+    }
+
+
+@cache
+def holes() -> dict[str, object]:
+    """Return the same merges with a third of the tokens, so that many have no parts or result."""
+    whole = pairs()
+    tokens: list[str] = whole["tokenizer.ggml.tokens"]
+    kinds: np.ndarray = whole["tokenizer.ggml.token_type"]
+    rng = random.Random(9)
+    kept = [i for i in range(len(tokens)) if kinds[i] != 1 or i < 40 or rng.random() < 1 / 3]
+    return whole | {
+        "tokenizer.ggml.tokens": [tokens[i] for i in kept],
+        "tokenizer.ggml.token_type": kinds[kept],
+        "tokenizer.ggml.bos_token_id": 2**32 - 1,
+        "tokenizer.ggml.eos_token_id": 2**32 - 1,
     }
 
 

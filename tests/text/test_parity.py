@@ -61,6 +61,13 @@ def test_special_ids_are_those_of_llama_cpp(tokenizer, golden):
     assert sorted(tokenizer.eog_ids) == golden["eog_ids"]
 
 
+def test_a_byte_that_smollm2_has_no_token_for_keeps_its_neighbours_apart():
+    tokenizer = tokenizer_of("smollm2")
+    ids = tokenizer.encode("]\x14}", add_special=False)
+    assert [tokenizer.token_bytes(token) for token in ids] == [b"]", b"}"]
+    assert tokenizer.encode("]}", add_special=False) == [28852]
+
+
 def test_escaped_bytes_and_bytes_get_the_same_ids(tokenizer):
     for text in TEXTS["texts"]:
         data = text.encode("utf-8", "surrogateescape")

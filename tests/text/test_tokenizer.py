@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
 
 from maglio.errors import InvalidArgumentError, ModelFileError
 from maglio.text import from_metadata
+from maglio.text.pretokenizer import pretokenizer_names, pretokenizer_of
 from support.spm_vocabulary import SPM
 from support.vocabularies import vocabulary
 
@@ -74,6 +76,63 @@ def test_bytes_without_a_token_are_the_unknown_token():
 def test_only_llama_takes_a_word_that_no_merge_makes(pre, ids):
     tokenizer = from_metadata(small_bpe(pre=pre, merges=[], add_bos_token=False))
     assert tokenizer.encode("ab") == ids
+
+
+@pytest.mark.parametrize("merge", ["a x", "x a", "b a", "x y", "a "])
+def test_a_merge_of_or_to_an_unknown_token_only_takes_a_rank(merge):
+    tokenizer = from_metadata(small_bpe(merges=[merge, "a b"]))
+    assert tokenizer.encode("abba") == [2, 1, 0]
+
+
+@pytest.mark.parametrize("pre", ["gpt-2", "glm4"])  # glm4 takes words that are tokens whole
+def test_merging_passes_through_texts_that_are_no_tokens(pre):
+    metadata = small_bpe(tokens=[*"abc", "abc"], merges=["a b", "ab c"], pre=pre)
+    tokenizer = from_metadata(metadata)
+    assert tokenizer.encode("abc") == [3]
+    assert tokenizer.encode("ab") == [0, 1]  # spelled in bytes
+    assert tokenizer.encode("\ud800abc".encode("utf-8", "surrogatepass")) == [3]
+
+
+def test_a_word_that_is_no_token_is_not_taken_whole():
+    tokens = [*"abc", "bc"]
+    metadata = small_bpe(tokens=tokens, merges=["b c", "ab c", "a b"], pre="glm4")
+    assert from_metadata(metadata).encode("abc") == [0, 3]
+
+
+def test_a_byte_without_a_token_is_dropped_after_its_neighbours_could_merge():
+    tokenizer = from_metadata(small_bpe())
+    assert tokenizer.encode("a\x14b") == [0, 1]
+    assert tokenizer.encode("\x14ab\xff") == [2]
+
+
+def test_what_merged_to_no_token_is_looked_for_byte_by_byte():
+    # U+9440 is the bytes E9 91 80, written as these three characters; what the first two merge to
+    # would be spelled C3 A9 C4 B3, and the token of a byte C3 is not the text of that one byte.
+    metadata = small_bpe(tokens=["é", "ĳ", "Ģ", "Ã"], merges=["é ĳ"])
+    assert from_metadata(metadata).encode("\u9440") == [2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "role", "token"),
+    [
+        ({"bos_token_id": 2**32 - 1}, "bos_id", None),
+        ({"eos_token_id": 2**32 - 1}, "eos_id", None),
+        ({"unknown_token_id": 2**32 - 1}, "unk_id", None),
+        ({"bos_token_id": 2**32 - 1, "tokens": [*"abcdefghijkl"], "merges": []}, "bos_id", 11),
+    ],
+)
+def test_an_id_of_all_ones_is_none_at_all(changes, role, token):
+    metadata = small_bpe(**changes)
+    assert getattr(from_metadata(metadata), role) == token
+    assert from_metadata(metadata | {"tokenizer.ggml.eot_token_id": 2**32 - 1}).n_vocab
+
+
+@pytest.mark.parametrize("name", pretokenizer_names())
+def test_every_pretokenizer_cuts_every_text_into_all_of_it(name):
+    texts = ["I'LL say: 1234 words,\n\n  and\tmore… ΩΣ éé 中文!\r\n ", "'s 's", "   ", "\n \n"]
+    splits = pre_tokenizers.Sequence(list(pretokenizer_of(name).splits()))
+    for text in texts:
+        assert "".join(word for word, _ in splits.pre_tokenize_str(text)) == text
 
 
 def test_bos_and_eos_are_added_as_the_model_asks():
@@ -148,6 +207,7 @@ HOSTILE = {
     "model of a wrong type": (small_bpe(model=7), "should be a string"),
     "unknown model": (small_bpe(model="t5"), "tokenizer model 't5'; supported are"),
     "unknown pre-tokenizer": (small_bpe(pre="tekken"), "pre-tokenizer 'tekken'; supported are"),
+    "absurd pre-tokenizer": (small_bpe(pre="x" * 9999), "xxx'; supported are default, gpt-2"),
     "no tokens": ({"tokenizer.ggml.model": "llama"}, "lacks tokenizer.ggml.tokens"),
     "empty vocabulary": (small_bpe(tokens=[], merges=[]), "must not be empty"),
     "tokens of a wrong type": (small_bpe(tokens="abc"), "should be a list of strings"),
@@ -155,8 +215,7 @@ HOSTILE = {
     "the same token twice": (small_bpe(tokens=["a", "b", "ab", "a"]), "no token may occur twice"),
     "no merges": (small_bpe(merges=None), "lacks tokenizer.ggml.merges"),
     "merge of one token": (small_bpe(merges=["ab"]), "merge 0 is 'ab'"),
-    "merge of an unknown token": (small_bpe(merges=["a x"]), "merges do not fit"),
-    "merge to an unknown token": (small_bpe(merges=["b a"]), "merges do not fit"),
+    "merge that is no text": (small_bpe(merges=["a \ud800"]), "merges do not fit"),
     "token that is no text": (small_bpe(tokens=["a", "b", "ab", "\ud800"]), "vocabulary"),
     "escaped token": (small_bpe(tokens=["a", "b", "ab", "\udcff"]), "vocabulary"),
     "control token that is no text": (

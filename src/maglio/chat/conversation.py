@@ -200,17 +200,13 @@ class Conversation:
         )
         ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
         stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
-        before, spent = self._history, tuple(self._spent)
+        before, spent = (self._history, self._rendered), self._spent
         self._history = history
 
         def finish(answer: Answer) -> None:
             # An interrupt may have it called again, so it stores results and changes nothing else.
             self._spent = [*spent, answer.stats]
-            turn, rendered = self._kept(text, prompt, answer)
-            if turn is None:
-                self._history = before  # interrupted before it began: as if nothing had been said
-            else:
-                self._history, self._rendered = history.plus(turn), rendered
+            self._history, self._rendered = self._kept(history, text, prompt, answer) or before
             self._open = None
 
         thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
@@ -226,11 +222,11 @@ class Conversation:
         """
         self._settle()
         check_int("turns", turns, 1, MAX_TOKEN_ID)
-        n_turns = len(self.turns)
-        if turns > n_turns:
-            raise InvalidArgumentError(f"cannot undo {turns}: the conversation has {n_turns} turns")
-        gone = self.turns[n_turns - turns :]
-        self._become(self._history.first(n_turns - turns))
+        n = len(self.turns)
+        if turns > n:
+            raise InvalidArgumentError(f"cannot undo {turns}: the conversation has {n} turns")
+        gone = self.turns[n - turns :]
+        self._become(self._history.first(n - turns))
         return gone
 
     @one_thread
@@ -326,18 +322,16 @@ class Conversation:
             InvalidArgumentError: a reference was given as an index, which only its file could
                 bring back.
         """
-        saved.write(
-            Path(path),
-            saved.SavedChat(
-                fingerprint=self._model.tokenizer.fingerprint,
-                system=self.system,
-                turns=self.turns,
-                dropped=self.dropped,
-                references=self._shelf.savable(),
-                sampling=self.sampling,
-                position=self.position,
-            ),
+        chat = saved.SavedChat(
+            fingerprint=self._model.tokenizer.fingerprint,
+            system=self.system,
+            turns=self.turns,
+            dropped=self.dropped,
+            references=self._shelf.savable(),
+            sampling=self.sampling,
+            position=self.position,
         )
+        saved.write(Path(path), chat)
 
     @one_thread
     def load(self, path: str | Path) -> None:
@@ -365,15 +359,12 @@ class Conversation:
         self._history, self._rendered = history, rendered
         self.clear_references()
         for reference in chat.references:
-            self._add_if_possible(reference)
+            try:
+                self.add_reference(reference)
+            except MaglioError as error:  # noqa: PERF203
+                warnings.warn(f"a reference is left out: {error}", RuntimeWarning, stacklevel=3)
 
     # --- inside ----------------------------------------------------------------------------------
-
-    def _add_if_possible(self, reference: Reference) -> None:
-        try:
-            self.add_reference(reference)
-        except MaglioError as error:
-            warnings.warn(f"a reference is left out: {error}", RuntimeWarning, stacklevel=3)
 
     @one_thread
     def _settle(self) -> None:
@@ -381,20 +372,21 @@ class Conversation:
         if self._open is not None:
             self._open.close()
 
-    def _kept(self, user: str, prompt: Rendered, answer: Answer) -> tuple[Turn | None, Rendered]:
-        """What stays of an answer; the cache and the indexes forget the rest.
+    def _kept(
+        self, history: Exchanges, user: str, prompt: Rendered, answer: Answer
+    ) -> tuple[Exchanges, Rendered] | None:
+        """What there is after an answer; the cache and the indexes forget what does not stay.
 
-        No turn for one that was interrupted before it began.
+        ``None`` if it was interrupted before it began: then it is as if nothing had been said.
         """
-        start = len(prompt.ids)
         kept = answer.stream.kept
         ids = answer.tokens[:kept]
         reason = answer.finish_reason
-        self._stream.keep(start + kept)
+        self._stream.keep(len(prompt.ids) + kept)
         if reason is None and not answer.text and not ids:
-            return None, prompt
+            return None
         turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
-        return turn, self._encoder.answer(prompt, answer.text, ids)
+        return history.plus(turn), self._encoder.answer(prompt, answer.text, ids)
 
     def _become(self, history: Exchanges) -> None:
         """Go on from another history. Cache and indexes are cut back when a message is sent."""

@@ -15,6 +15,7 @@ unless a template writes each turn in its own way.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,13 +63,11 @@ class PromptEncoder:
         Raises:
             ChatTemplateError: the template does not take these messages.
         """
-        text = self._render(messages, opens_answer=opens_answer)
-        n_cuts = known.cuts_within(text)
-        # A tokenizer that puts a space before a text would put one in the middle of this one.
-        while n_cuts and self._tokenizer.adds_space_prefix:
-            if text.tail(known.cuts[n_cuts - 1][0]).begins_with_control:
-                break
-            n_cuts -= 1
+        return self._going_on(known, self._render(messages, opens_answer=opens_answer))
+
+    def _going_on(self, known: Rendered, text: PromptText) -> Rendered:
+        """Encode ``text``, using what holds of ``known``."""
+        n_cuts = self._clean_cuts(known.cuts[: known.cuts_within(text)], text)
         begin = known.cut(n_cuts)
         return self._grown(begin, text.tail(len(begin.text)))
 
@@ -78,11 +77,13 @@ class PromptEncoder:
         ``ids`` may stop short of ``text``, where a stop string began within a token; the rest of
         the text is encoded.
         """
+        return prompt.extended(PromptText(text), self._answer_ids(text, ids))
+
+    def _answer_ids(self, text: str, ids: Sequence[int]) -> Sequence[int]:
         said = self._tokenizer.decode(ids, continues=True)
-        rest: list[int] = []
         if len(said) < len(text) and text.startswith(said):
-            rest = self._tokenizer.encode(text[len(said) :], add_special=False)
-        return prompt.extended(PromptText(text), (*ids, *rest))
+            return [*ids, *self._tokenizer.encode(text[len(said) :], add_special=False)]
+        return ids
 
     def history(self, history: Exchanges, known: Rendered, of: Exchanges | None = None) -> Rendered:
         """Render all turns that the model sees, with the answers as they were generated.
@@ -95,11 +96,11 @@ class PromptEncoder:
         first, last = history.dropped, len(history.turns) - 1
         if first > last:
             return Rendered()
-        if of is None or not history.begins(of):
-            known = self._without_last(history)
         turn = history.turns[last]
-        prompt = self.prompt(history.messages(last, turn.user), known)
-        return self.answer(prompt, turn.answer, turn.tokens)
+        whole = self._render(history.messages(last, turn.user))
+        if of is None or not history.begins(of):
+            known = self._earlier_turns(history, whole)
+        return self.answer(self._going_on(known, whole), turn.answer, turn.tokens)
 
     def fit(
         self, history: Exchanges, user: str, known: Rendered, *, n_ctx: int, reserve: int | None
@@ -135,13 +136,18 @@ class PromptEncoder:
         kept, gone = history.dropped, len(history.turns)
         if kept < gone:
             prompt = self._ending(history.dropping(gone), user, whole)
-        while gone - kept > 1:
-            middle = (kept + gone) // 2
+        n_kept, half = len(whole.ids), n_ctx // 2
+        guess = True
+        while (between := gone - kept) > 1 and len(prompt.ids) <= half:
+            # As if all turns were equally long, unless that has not led far.
+            share = (n_kept - half) / max(1, n_kept - len(prompt.ids)) if guess else 0.5
+            middle = kept + min(max(1, round(share * between)), between - 1)
             shorter = self._ending(history.dropping(middle), user, whole)
-            if len(shorter.ids) <= n_ctx // 2:
+            if len(shorter.ids) <= half:
                 gone, prompt = middle, shorter
             else:
-                kept = middle
+                kept, n_kept = middle, len(shorter.ids)
+            guess = 2 * (gone - kept) <= between
         if len(prompt.ids) > limit:
             raise ContextFullError(
                 f"this message alone makes {len(prompt.ids)} tokens, more than the {limit} that "
@@ -164,6 +170,16 @@ class PromptEncoder:
         continues = len(begin.cuts) > 0
         return begin.extended(text, self._template.encode(text, continues=continues))
 
+    def _clean_cuts(self, cuts: Sequence[tuple[int, int]], text: PromptText) -> int:
+        """How many of these cuts there are up to the last one after which ``text`` can go on."""
+        n_cuts = len(cuts)
+        # A tokenizer that puts a space before a text would put one in the middle of this one.
+        while n_cuts and self._tokenizer.adds_space_prefix:
+            if text.tail(cuts[n_cuts - 1][0]).begins_with_control:
+                break
+            n_cuts -= 1
+        return n_cuts
+
     def _ending(self, history: Exchanges, user: str, whole: Rendered) -> Rendered:
         """The prompt after fewer turns than ``whole``: it mostly ends as that one does."""
         text = self._render(history.messages(user=user))
@@ -171,29 +187,38 @@ class PromptEncoder:
         begin = text.head(len(text) - len(end.text))
         return self._grown(Rendered(), begin).joined(end)
 
-    def _without_last(self, history: Exchanges) -> Rendered:
-        """Render all turns but the last as they were when it began.
+    def _earlier_turns(self, history: Exchanges, whole: PromptText) -> Rendered:
+        """Encode what ``whole``, the prompt of the last turn, has of the turns before it.
 
-        A template mostly writes every turn in the same way. So one is rendered to learn how, and
-        the next ones are put together and compared with the whole, as long as that goes well.
+        A template mostly ends what the user says in the same way. So one prompt is rendered to
+        learn how, and then the ends of the others are found in ``whole``.
         """
-        first, last = history.dropped, len(history.turns) - 1
-        whole = self._render(history.messages(last, history.turns[last].user))
-        rendered, after = Rendered(), None
-        for index in range(first, last):
+        at, ids, cuts = 0, list[int](), list[tuple[int, int]]()  # a beginning of `whole`
+        after: str | None = None
+        for index in range(history.dropped, len(history.turns) - 1):
             turn = history.turns[index]
-            begin = rendered.cut(rendered.cuts_within(whole))
-            framed = -1
-            if after is not None:
-                framed = whole.text.find(turn.user + after, len(begin.text))
-            if after is None or framed < 0:
-                prompt = self.prompt(history.messages(index, turn.user), rendered)
+            found = -1 if after is None else whole.text.find(turn.user + after, at)
+            if after is None or found < 0:
+                known = Rendered(whole.head(at), tuple(ids), tuple(cuts))
+                prompt = self.prompt(history.messages(index, turn.user), known)
                 after = _after(turn.user, prompt.text.text, whole.text)
+                within = prompt.cut(prompt.cuts_within(whole))
+                at, ids, cuts = len(within.text), list(within.ids), list(within.cuts)
+                if at < len(prompt.text):
+                    continue
             else:
-                end = framed + len(turn.user) + len(after)
-                prompt = self._grown(begin, whole.head(end).tail(len(begin.text)))
-            rendered = self.answer(prompt, turn.answer, turn.tokens)
-        return rendered
+                end = found + len(turn.user) + len(after)
+                del cuts[self._clean_cuts(cuts, whole) :]
+                at, n_ids = cuts[-1] if cuts else (0, 0)
+                text = whole.head(end).tail(at)
+                ids[n_ids:] = self._template.encode(text, continues=len(cuts) > 0)
+                at = end
+                cuts.append((at, len(ids)))
+            if _goes_on(whole, at, turn.answer):
+                ids += self._answer_ids(turn.answer, turn.tokens)
+                at += len(turn.answer)
+                cuts.append((at, len(ids)))
+        return Rendered(whole.head(at), tuple(ids), tuple(cuts))
 
 
 def _after(user: str, prompt: str, whole: str) -> str | None:
@@ -205,3 +230,10 @@ def _after(user: str, prompt: str, whole: str) -> str | None:
         after = prompt[end + len(user) :]
         end += len(user) - 1
     return after
+
+
+def _goes_on(whole: PromptText, at: int, answer: str) -> bool:
+    """Whether ``answer``, which is text, comes next."""
+    n = bisect_left(whole.control, (at, at))
+    begins_before = n == len(whole.control) or whole.control[n][0] >= at + len(answer)
+    return begins_before and whole.text.startswith(answer, at)

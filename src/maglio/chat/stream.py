@@ -152,7 +152,8 @@ class ChatStream:
     ) -> None:
         engine = self._model.engine
         drafter, cost, history = self._model.drafting.start(speculation, sampling)  # checks both
-        picker = Picker(sampling, engine.n_vocab)
+        control, ends = self._model.tokenizer.control_tokens, self._model.tokenizer.eog_ids
+        picker = Picker(sampling, engine.n_vocab, exempt=control.values(), ends=ends)
         if drafter is not None:
             self._shelf.tell(drafter.source)
         self._sequence = TokenSequence(

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from maglio.chat import Conversation
-from maglio.cli.sampling_options import RANDOM_SEED, bias, drawn_seed
+from maglio.cli.sampling_options import RANDOM_SEED, bias, drawn_seed, order
 from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
@@ -18,6 +18,8 @@ from maglio.errors import InvalidArgumentError
 _PARAMS = {
     field.name: field for field in dataclasses.fields(SamplingParams) if field.name != "logit_bias"
 }
+_SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+_MOST_SHOWN = 12
 _SHORT = {"temp": "temperature", "n": "max_tokens", "repeat_last_n": "penalty_last_n"}
 _MAX_DIGITS = 20  # of 2^64
 
@@ -39,7 +41,7 @@ class Settings:
         chat = self._chat
         stop = " ".join(map(repr, chat.stop)) or "(none)"
         names = (*_PARAMS, "logit_bias")
-        sampling = [f"{name} {getattr(chat.sampling, name)}" for name in names]
+        sampling = [self._line(name) for name in names]
         return [
             f"max_tokens {chat.max_tokens}",
             f"on_full {chat.on_full}",
@@ -64,7 +66,7 @@ class Settings:
             biases = dict(self._chat.sampling.bias_pairs) | dict([bias(value)])
             self._set_sampling(name, biases)
         else:
-            self._set_sampling(name, _number(name, value))
+            self._set_sampling(name, _value(name, value))
         return self._line(name)
 
     def unset(self, name: str) -> str:
@@ -92,7 +94,10 @@ class Settings:
 
     def _line(self, name: str) -> str:
         owner = self._chat if hasattr(self._chat, name) else self._chat.sampling
-        return f"{name} {getattr(owner, name)}"
+        value = getattr(owner, name)
+        if isinstance(value, tuple) and len(value) > _MOST_SHOWN:
+            return f"{name} ({len(value)} of them)"
+        return f"{name} {value}"
 
     def _set_sampling(self, name: str, value: object) -> None:
         changes: dict[str, Any] = {name: value}
@@ -117,6 +122,16 @@ def _field(name: str) -> dataclasses.Field[Any]:
             f"there is no setting {name:.40}: it can be max_tokens, on_full, stop or one of {known}"
         )
     return _PARAMS[name]
+
+
+def _value(name: str, value: str) -> object:
+    if name == "order":
+        return order(value)
+    if name == "dry_breakers":
+        return tuple(whole(name, word) for word in value.replace(",", " ").split())
+    if name == "ignore_eos":
+        return _SWITCH.get(value.lower(), value)  # what is neither is refused there
+    return _number(name, value)
 
 
 def _number(name: str, value: str) -> int | float:

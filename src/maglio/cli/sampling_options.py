@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from maglio.cli.options import SAMPLING
+from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
+from maglio.decode.order import ORDERS
 from maglio.errors import InvalidArgumentError
 from maglio.text import Tokenizer
 
 _BIAS = re.compile(r"(\d{1,10})([+-].+)", re.ASCII)
+_SPELLED = {
+    "temp": "temperature",
+    "typ_p": "typical_p",
+    "typ": "typical_p",
+    "typical": "typical_p",
+    "nucleus": "top_p",
+    "top_nsigma": "top_n_sigma",
+}
+_LETTERS = {
+    "e": "penalties",
+    "d": "dry",
+    "s": "top_n_sigma",
+    "k": "top_k",
+    "y": "typical_p",
+    "p": "top_p",
+    "m": "min_p",
+    "x": "xtc",
+    "t": "temperature",
+}
+_SAME = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "repeat_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "penalty_last_n",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "ignore_eos",
+)
+_GIVES = {"sampling_seq": "order"}  # options that are named otherwise than what they give
+DRY_BREAKERS = (r"\n", ":", '"', "*")
+"""What breaks repetitions where nothing else is named, as in llama.cpp."""
 RANDOM_SEED = -1
 """Stands for a seed that is drawn."""
 
@@ -28,7 +68,12 @@ class SamplingOptions:
 
     temperature: Annotated[
         float,
-        typer.Option("--temp", "--temperature", help="0 is greedy.", rich_help_panel=SAMPLING),
+        typer.Option(
+            "--temp",
+            "--temperature",
+            help="0 is greedy. Before the filters here, after them in llama.cpp: see --samplers.",
+            rich_help_panel=SAMPLING,
+        ),
     ] = 0.0
     top_k: Annotated[
         int, typer.Option("--top-k", help="0 and below: off.", rich_help_panel=SAMPLING)
@@ -39,23 +84,128 @@ class SamplingOptions:
     min_p: Annotated[float, typer.Option("--min-p", help="0 is off.", rich_help_panel=SAMPLING)] = (
         0.0
     )
+    typical_p: Annotated[
+        float,
+        typer.Option("--typical", "--typical-p", help="1 is off.", rich_help_panel=SAMPLING),
+    ] = 1.0
+    top_n_sigma: Annotated[
+        float,
+        typer.Option(
+            "--top-nsigma", "--top-n-sigma", help="0 and below: off.", rich_help_panel=SAMPLING
+        ),
+    ] = 0.0
+    xtc_probability: Annotated[
+        float,
+        typer.Option(
+            "--xtc-probability",
+            help="How often the most probable tokens are dropped; 0 is off.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 0.0
+    xtc_threshold: Annotated[
+        float,
+        typer.Option(
+            "--xtc-threshold",
+            help="XTC drops all tokens that are at least so probable, but the last of them.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 0.1
+    min_keep: Annotated[
+        int,
+        typer.Option(
+            "--min-keep",
+            help="Tokens that each filter but --top-k leaves at least.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 1
+    order: Annotated[
+        str,
+        typer.Option(
+            "--samplers",
+            metavar="ORDER",
+            help="'default': the temperature before the filters, as in transformers and vLLM; "
+            "'llama.cpp': the temperature last; or steps such as 'top_k;min_p;temperature'.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = "default"
+    sampling_seq: Annotated[
+        str | None,
+        typer.Option(
+            "--sampling-seq",
+            "--sampler-seq",
+            metavar="LETTERS",
+            help="The order in llama.cpp's letters, such as edskypmxt.",
+            rich_help_panel=SAMPLING,
+            show_default=False,
+        ),
+    ] = None
     repeat_penalty: Annotated[
         float, typer.Option("--repeat-penalty", help="1 is off.", rich_help_panel=SAMPLING)
     ] = 1.0
     frequency_penalty: Annotated[
-        float, typer.Option("--frequency-penalty", help="0 is off.", rich_help_panel=SAMPLING)
+        float,
+        typer.Option(
+            "--frequency-penalty", help="About the answer; 0 is off.", rich_help_panel=SAMPLING
+        ),
     ] = 0.0
     presence_penalty: Annotated[
-        float, typer.Option("--presence-penalty", help="0 is off.", rich_help_panel=SAMPLING)
+        float,
+        typer.Option(
+            "--presence-penalty", help="About the answer; 0 is off.", rich_help_panel=SAMPLING
+        ),
     ] = 0.0
     penalty_last_n: Annotated[
         int,
         typer.Option(
             "--repeat-last-n",
-            help="Tokens that penalties look back on; -1: all of them, 0: none.",
+            help="Tokens that --repeat-penalty looks back on, prompt included; -1: all of them, "
+            "0: none.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 64
+    dry_multiplier: Annotated[
+        float,
+        typer.Option(
+            "--dry-multiplier",
+            help="How much to lower what would go on with a repetition; 0 is off.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 0.0
+    dry_base: Annotated[
+        float,
+        typer.Option(
+            "--dry-base",
+            help="How much more so for each further token of the repetition.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 1.75
+    dry_allowed_length: Annotated[
+        int,
+        typer.Option(
+            "--dry-allowed-length",
+            help="Tokens from which on it is one.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 2
+    dry_penalty_last_n: Annotated[
+        int,
+        typer.Option(
+            "--dry-penalty-last-n",
+            help="Tokens that DRY looks back on, prompt included; -1: all of them, 0: none.",
             rich_help_panel=SAMPLING,
         ),
     ] = -1
+    dry_breakers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dry-sequence-breaker",
+            metavar="TEXT",
+            help="No repetition reaches over tokens with this text, instead of a newline, ':', "
+            "'\"' and '*'; 'none': over control tokens alone. Repeatable.",
+            rich_help_panel=SAMPLING,
+            show_default=False,
+        ),
+    ] = None
     logit_bias: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,15 +241,13 @@ class SamplingOptions:
             InvalidArgumentError: an option can never work.
         """
         return SamplingParams(
-            temperature=self.temperature,
+            **{name: getattr(self, name) for name in _SAME},
             top_k=max(0, self.top_k),
-            top_p=self.top_p,
-            min_p=self.min_p,
-            repeat_penalty=self.repeat_penalty,
-            frequency_penalty=self.frequency_penalty,
-            presence_penalty=self.presence_penalty,
-            penalty_last_n=self.penalty_last_n,
-            logit_bias=self._biases(tokenizer),
+            top_n_sigma=max(0.0, self.top_n_sigma),
+            min_keep=max(1, self.min_keep),
+            order=self._order(),
+            dry_breakers=self._breakers(tokenizer),
+            logit_bias=dict(map(bias, self.logit_bias or ())),
             seed=drawn_seed() if self.seed in (None, RANDOM_SEED) else self.seed or 0,
         )
 
@@ -107,16 +255,68 @@ class SamplingOptions:
         self, saved: SamplingParams, mine: SamplingParams, names: Collection[str]
     ) -> SamplingParams:
         """``saved``, with the options called ``names`` as in ``mine``, which these options gave."""
-        names = {"logit_bias" if name == "ignore_eos" else name for name in names}
+        names = {_GIVES.get(name, name) for name in names}
+        if "dry_multiplier" in names and not saved.dry_breakers:
+            names.add("dry_breakers")
         known = {field.name for field in dataclasses.fields(SamplingParams)}
         changes: dict[str, Any] = {name: getattr(mine, name) for name in names & known}
         return dataclasses.replace(saved, **changes)
 
-    def _biases(self, tokenizer: Tokenizer) -> dict[int, float]:
-        biases = dict(map(bias, self.logit_bias or ()))
-        if self.ignore_eos:
-            biases |= dict.fromkeys(tokenizer.eog_ids, -math.inf)
-        return biases
+    def _order(self) -> str | tuple[str, ...]:
+        if self.sampling_seq is None:
+            return order(self.order)
+        if self.order != "default":
+            raise InvalidArgumentError("give the order once: --samplers or --sampling-seq")
+        return tuple(map(_letter, self.sampling_seq))
+
+    def _breakers(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        texts = self.dry_breakers
+        if texts is None:
+            texts = ["none"] if self.dry_multiplier == 0.0 else [*DRY_BREAKERS]
+        wanted = [unescape(text).encode(errors="surrogateescape") for text in texts]
+        return breakers([text for text in wanted if text != b"none"], tokenizer)
+
+
+def order(option: str) -> str | tuple[str, ...]:
+    """An order of sampling: its name, or steps separated by semicolons, as llama.cpp spells them.
+
+    Raises:
+        InvalidArgumentError: a step has no name.
+    """
+    if option in ORDERS:
+        return option
+    steps = [step.strip().lower().replace("-", "_") for step in re.split("[;,]", option)]
+    return tuple(_SPELLED.get(step, step) for step in steps)
+
+
+def breakers(texts: Iterable[bytes], tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The tokens whose text has one of ``texts`` in it.
+
+    Raises:
+        InvalidArgumentError: no token has one of them.
+    """
+    found: set[int] = set()
+    missing = list(texts)
+    if not missing:
+        return ()
+    tokens = {i: tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)}
+    for text in missing:
+        having = {i for i, token in tokens.items() if text and text in token}
+        if not having:
+            raise InvalidArgumentError(
+                f"--dry-sequence-breaker is {text.decode(errors='replace')!r:.80}, must be part of "
+                "the text of a token"
+            )
+        found |= having
+    return tuple(sorted(found))
+
+
+def _letter(letter: str) -> str:
+    if letter not in _LETTERS:
+        raise InvalidArgumentError(
+            f"--sampling-seq has the letter {letter!r}, must be of {''.join(_LETTERS)}"
+        )
+    return _LETTERS[letter]
 
 
 def drawn_seed() -> int:

@@ -129,6 +129,13 @@ class Drafter:
             start = self.length
             self._waiting.append(_Heard(start, start + len(step.tokens), step))
 
+    def follow(self, stream: Sequence[int], *, kept: int) -> None:
+        """Have heard ``stream``, whose first ``kept`` tokens are what was heard before."""
+        if self.length > kept:
+            self.rewind(stream[:kept])
+        if self.length < len(stream):
+            self.hear(Step(stream[self.length :]))
+
     def tell(self, stream: Sequence[int], settled: int) -> bool:
         """Pass on the steps of which all tokens stay.
 

@@ -2,53 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from maglio import _core
-from maglio.checks import MAX_SEED, check_int
+from maglio.checks import MAX_SEED, MAX_TOKEN_ID, check_int
 from maglio.decode.params import SamplingParams
 from maglio.engine.base import Logits
 from maglio.errors import InvalidArgumentError
 
+_SAME = (
+    "temperature",
+    "top_n_sigma",
+    "top_k",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "min_keep",
+    "repeat_penalty",
+    "penalty_last_n",
+    "frequency_penalty",
+    "presence_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "seed",
+)
+
 
 class Picker:
-    """The sampling pipeline and the history that its penalties look at.
+    """The sampling pipeline and the history that penalties and DRY look at.
 
     The random number for a token is a function of the seed and of a position in the random stream,
     and of nothing else: Philox4x32-10 (Salmon et al., SC 2011) with the position as its counter.
-    So picking changes nothing, and can be repeated.
+    So picking changes nothing, and can be repeated. XTC's coin is of another stream, whose counter
+    differs in its third word, and of the same position.
 
     A picker serves one stream of tokens and one thread at a time.
 
     Args:
         params: what to do with a row.
         n_vocab: length of a row; token ids are ``0 .. n_vocab - 1``.
+        exempt: tokens that are never penalised: those that steer the model and are not text.
+        ends: tokens that ``ignore_eos`` forbids.
 
     Raises:
-        InvalidArgumentError: ``n_vocab`` is not in ``1 .. 2**20 - 1``, or a biased token is
+        InvalidArgumentError: ``n_vocab`` is not in ``1 .. 2**20 - 1``, or a token of an argument is
             outside the vocabulary.
     """
 
     __slots__ = ("_n_vocab", "_native", "_params")
 
-    def __init__(self, params: SamplingParams, n_vocab: int) -> None:
+    def __init__(
+        self,
+        params: SamplingParams,
+        n_vocab: int,
+        *,
+        exempt: Iterable[int] = (),
+        ends: Iterable[int] = (),
+    ) -> None:
         check_int("n_vocab", n_vocab, 1, 2**20 - 1)
+        if not isinstance(params, SamplingParams):
+            raise InvalidArgumentError(f"sampling is {params!r:.80}, must be SamplingParams")
         self._params = params
         self._n_vocab = n_vocab
+        native = _core.SamplerParams()
+        for name in _SAME:
+            setattr(native, name, getattr(params, name))
+        native.order = list(params.steps)
+        native.dry_breakers = list(params.dry_breakers)
+        native.exempt = list(exempt)
+        forbidden = dict.fromkeys(ends, -math.inf) if params.ignore_eos else {}
+        native.logit_bias = list((dict(params.bias_pairs) | forbidden).items())
         try:
-            self._native = _core.Sampler(
-                n_vocab,
-                temperature=params.temperature,
-                top_k=params.top_k,
-                top_p=params.top_p,
-                min_p=params.min_p,
-                repeat_penalty=params.repeat_penalty,
-                frequency_penalty=params.frequency_penalty,
-                presence_penalty=params.presence_penalty,
-                penalty_last_n=params.penalty_last_n,
-                logit_bias=list(params.bias_pairs),
-                seed=params.seed,
-            )
+            self._native = _core.Sampler(native, n_vocab)
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
 
@@ -81,6 +111,27 @@ class Picker:
             ) from None
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
+
+    def follow(self, tokens: Sequence[int], *, kept: int, answer: int) -> None:
+        """Make the history ``tokens``, of which it has the first ``kept`` as far as it goes.
+
+        Args:
+            tokens: the whole history.
+            kept: how many of its first tokens are in the history if that is so long.
+            answer: where in ``tokens`` the answer begins, which some penalties are about.
+        """
+        self.truncate(min(self.length, kept))
+        self.extend(tokens[self.length :])
+        self.begin_answer(answer)
+
+    def begin_answer(self, index: int) -> None:
+        """Say where in the history the answer begins; it may lie ahead. At first all is answer.
+
+        Raises:
+            InvalidArgumentError: the index is negative.
+        """
+        check_int("index", index, 0, MAX_TOKEN_ID)
+        self._native.begin_answer(index)
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` tokens of the history.

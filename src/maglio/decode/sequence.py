@@ -50,8 +50,7 @@ class Sequence:
         position: where the random stream stands.
 
     Raises:
-        InvalidArgumentError: an argument is out of range, or the cache holds more positions than
-            ``tokens``.
+        InvalidArgumentError: an argument is out of range, or the cache holds more than ``tokens``.
     """
 
     def __init__(
@@ -74,7 +73,8 @@ class Sequence:
         self.picker = picker
         self.drafter = drafter
         self._n_ctx = n_ctx
-        self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
+        n = len(stream)
+        self._turn = Turn(stream, n, n, n, position, answer=n)
         self._known = cache.length  # positions of the cache that hold tokens of the list
         self._begun_with = cache.length  # what an eviction leaves: others may share it
         self._is_level = False  # whether all followers hold the list, if all of it was taken
@@ -181,6 +181,7 @@ class Sequence:
             max_tokens,
             stop_ids,
             transcript,
+            answer=total if ids else turn.answer,
         )
         self.recorder = StatsRecorder()
         self._last = self._planned = self._sent = None
@@ -202,9 +203,9 @@ class Sequence:
         self._record_last()
         self._begun_with = min(self._begun_with, length)
         if length < turn.taken:
-            cut = min(turn.cut, length)
+            kept, cut = turn.tokens[:length], min(turn.cut, length)
             self._is_level = False
-            self._turn = Turn(turn.tokens[:length], length, length, length, self.position, cut)
+            self._turn = Turn(kept, length, length, length, self.position, cut, answer=length)
             self._planned = self._sent = None
         self._level()
 
@@ -242,8 +243,7 @@ class Sequence:
         """Return the planned segment, cut to ``rows`` tokens.
 
         Args:
-            rows: the most tokens; what does not fit of a prompt comes with the next segment, what
-                does not fit of a draft is dropped.
+            rows: the most tokens; more of a prompt comes with the next segment, of a draft never.
         """
         missing, draft = self._planned or self.plan()
         turn, base = self._turn, self._known
@@ -317,11 +317,8 @@ class Sequence:
     def _draft(self, turn: Turn) -> Draft | None:
         if self.drafter is None:
             return None
-        settled = len(turn.tokens)
-        if turn.transcript is not None:
-            settled = turn.start + turn.transcript.settled
         view = StreamView(turn.tokens)
-        if not self.drafter.tell(view, settled):
+        if not self.drafter.tell(view, turn.settled):
             return None
         wanted = (turn.max_tokens or 0) - (len(turn.tokens) - turn.start)
         room = self._n_ctx - self._known
@@ -394,16 +391,9 @@ class Sequence:
         cut = min(turn.cut, len(tokens))
         self._known = min(self._known, cut, self.cache.length)
         self._drop_rejected()
-        self.picker.truncate(min(self.picker.length, cut))
-        self.picker.extend(tokens[self.picker.length :])
-        if turn.transcript is not None:
-            turn.transcript.truncate(min(turn.transcript.length, max(0, cut - turn.start)))
-            for token in tokens[turn.start + turn.transcript.length :]:
-                turn.transcript.push(token)
+        self.picker.follow(tokens, kept=cut, answer=turn.answer)
+        turn.read(cut)
         if self.drafter is not None:
-            if self.drafter.length > cut:
-                self.drafter.rewind(tokens[:cut])
-            if self.drafter.length < len(tokens):
-                self.drafter.hear(Step(tokens[self.drafter.length :]))
+            self.drafter.follow(tokens, kept=cut)
         turn.cut = NOWHERE
         self._is_level = True

@@ -52,6 +52,7 @@ class Turn:
         stops: ids that end it.
         transcript: reads it, if anything does.
         end: the length at which it ended, and why.
+        answer: where the answer begins; before :attr:`start` if this generation goes on with one.
     """
 
     tokens: list[int]
@@ -64,11 +65,19 @@ class Turn:
     stops: frozenset[int] = frozenset()
     transcript: Transcript | None = None
     end: tuple[int, FinishReason] | None = None
+    answer: int = 0
 
     @property
     def position(self) -> int:
         """Where the random stream stands: how many tokens were generated and delivered."""
         return self.drawn + self.taken - self.start
+
+    @property
+    def settled(self) -> int:
+        """How many of the tokens are sure to stay."""
+        if self.transcript is None:
+            return len(self.tokens)
+        return self.start + self.transcript.settled
 
     def wants_token(self, n_ctx: int) -> bool:
         """Whether one more token is to be generated."""
@@ -83,6 +92,14 @@ class Turn:
             self.end = len(self.tokens), "stop"
         elif not self.wants_token(n_ctx):
             self.end = len(self.tokens), "length"
+
+    def read(self, cut: int) -> None:
+        """Make the transcript hold the generated tokens; of an earlier list from ``cut`` on."""
+        if self.transcript is None:
+            return
+        self.transcript.truncate(min(self.transcript.length, max(0, cut - self.start)))
+        for token in self.tokens[self.start + self.transcript.length :]:
+            self.transcript.push(token)
 
     def drop_untaken(self) -> bool:
         """Delete what was not delivered: it counts as never picked. Whether there was any."""

@@ -124,11 +124,13 @@ class History:
 
 
 _histories: WeakSet[History] = WeakSet()
+_forking = Lock()  # one thread at a time, or two could wait for each other
 _held: list[Lock] = []  # while this process forks
 
 
 def _hold() -> None:
     """Before a fork: wait until nobody changes a history, since in the child nobody would end."""
+    _forking.acquire()
     for history in list(_histories):
         history._lock.acquire()
         _held.append(history._lock)
@@ -137,6 +139,7 @@ def _hold() -> None:
 def _let_go() -> None:
     while _held:
         _held.pop().release()
+    _forking.release()
 
 
 os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)

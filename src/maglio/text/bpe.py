@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer, pre_tokenizers
-from tokenizers.models import BPE
 
-from maglio.errors import ModelFileError
 from maglio.text.base import VocabularyTokenizer, utf8_of
+from maglio.text.merging import MergingModel
 from maglio.text.metadata import Metadata
 from maglio.text.pretokenizer import pretokenizer_of
 from maglio.text.utf8 import to_code_points
@@ -37,32 +36,37 @@ class BpeTokenizer(VocabularyTokenizer):
     def __init__(self, metadata: Metadata) -> None:
         self._name = metadata.text("tokenizer.ggml.pre", "default")
         pretokenizer = pretokenizer_of(self._name)
-        defaults = Defaults(bos_id=11, eos_id=11, unk_id=None, add_bos=pretokenizer.add_bos)
+        defaults = Defaults(
+            bos_id=pretokenizer.bos_id, eos_id=11, unk_id=None, add_bos=pretokenizer.add_bos
+        )
         vocabulary = Vocabulary.from_metadata(metadata, defaults)
         super().__init__(vocabulary)
         self._merge_texts = metadata.texts("tokenizer.ggml.merges")
-        self._model = bpe_model(
-            vocabulary, self._merge_texts, ignore_merges=pretokenizer.ignore_merges
+        self._model = MergingModel(
+            vocabulary,
+            self._merge_texts,
+            alphabet=_CHARACTER_OF,
+            byte_token=_single_byte,
+            ignore_merges=pretokenizer.ignore_merges,
         )
         self._split = pre_tokenizers.Sequence(list(pretokenizer.splits()))
-        self._tokenizer = Tokenizer(self._model)
+        self._tokenizer = Tokenizer(self._model.bpe)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [self._split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
 
     def _encode_fragment(self, fragment: bytes, *, after_special: bool) -> list[int]:
         text = to_code_points(fragment)
-        if _SURROGATE.search(text):
-            return self._encode_with_surrogates(text)
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        # `tokenizers` cannot hold encoded surrogates.
+        if self._model.needs_words or _SURROGATE.search(text):
+            return self._encode_by_words(text)
+        return self._model.settled(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _encode_with_surrogates(self, text: str) -> list[int]:
-        """Encode word by word a text with encoded surrogates, which ``tokenizers`` cannot hold."""
+    def _encode_by_words(self, text: str) -> list[int]:
         ids: list[int] = []
         for _, (begin, end) in self._split.pre_tokenize_str(_SURROGATE.sub(_PRIVATE_USE, text)):
             word = text[begin:end].encode("utf-8", "surrogatepass")
-            tokens = self._model.tokenize("".join(_CHARACTER_OF[byte] for byte in word))
-            ids += [token.id for token in tokens]
+            ids += self._model.tokenize("".join(_CHARACTER_OF[byte] for byte in word))
         return ids
 
     def _normal_bytes(self, text: str) -> bytes:
@@ -78,28 +82,6 @@ class BpeTokenizer(VocabularyTokenizer):
         return self._merge_texts
 
 
-def bpe_model(
-    vocabulary: Vocabulary,
-    merges: Sequence[str],
-    *,
-    ignore_merges: bool = False,
-    byte_fallback: bool = False,
-) -> BPE:
-    """Build the merging model.
-
-    ``ignore_merges``: a word that is a token is taken whole. ``byte_fallback``: characters
-    without a token are spelled in byte tokens. Raises :class:`ModelFileError` for a merge of, or
-    to, an unknown token.
-    """
-    pairs: dict[tuple[str, str], None] = {}  # the first of equal merges counts
-    for i, merge in enumerate(merges):
-        cut = merge.find(" ", 1)
-        if cut < 0:
-            raise ModelFileError(f"model file merge {i} is {merge!r}: it should be two tokens")
-        pairs[merge[:cut], merge[cut + 1 :]] = None
-    try:
-        return BPE(
-            vocabulary.ids, list(pairs), ignore_merges=ignore_merges, byte_fallback=byte_fallback
-        )
-    except Exception as error:  # all that `tokenizers` raises
-        raise ModelFileError(f"model file merges do not fit its vocabulary: {error}") from error
+def _single_byte(byte: int) -> str:
+    """Return the text of that one byte; none is valid UTF-8 beyond ASCII."""
+    return chr(byte) if byte < 0x80 else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 
 from maglio.text.base import SPACE, SPACE_BYTES, VocabularyTokenizer, utf8_of
-from maglio.text.bpe import bpe_model
+from maglio.text.merging import MergingModel
 from maglio.text.metadata import Metadata
 from maglio.text.utf8 import to_code_points
 from maglio.text.vocabulary import Defaults, Vocabulary
@@ -27,7 +27,10 @@ class Gemma4Tokenizer(VocabularyTokenizer):
         vocabulary = Vocabulary.from_metadata(metadata, defaults)
         super().__init__(vocabulary)
         self._merge_texts = metadata.texts("tokenizer.ggml.merges")
-        self._tokenizer = Tokenizer(bpe_model(vocabulary, self._merge_texts, byte_fallback=True))
+        self._model = MergingModel(
+            vocabulary, self._merge_texts, byte_token=_byte_token, byte_fallback=True
+        )
+        self._tokenizer = Tokenizer(self._model.bpe)
 
     def _encode_fragment(self, fragment: bytes, *, after_special: bool) -> list[int]:
         ids: list[int] = []
@@ -37,11 +40,12 @@ class Gemma4Tokenizer(VocabularyTokenizer):
             elif piece[0] == "\n" and piece in self._vocabulary.ids:
                 ids.append(self._vocabulary.ids[piece])
             else:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False).ids
+                pieces = self._tokenizer.encode(piece, add_special_tokens=False).ids
+                ids += self._model.settled(pieces)
         return ids
 
     def _spell(self, character: str) -> list[int]:
-        names = (f"<0x{byte:02X}>" for byte in character.encode("utf-8", "surrogatepass"))
+        names = map(_byte_token, character.encode("utf-8", "surrogatepass"))
         return [self._vocabulary.ids[name] for name in names if name in self._vocabulary.ids]
 
     def _normal_bytes(self, text: str) -> bytes:
@@ -52,3 +56,7 @@ class Gemma4Tokenizer(VocabularyTokenizer):
 
     def _merges(self) -> Sequence[str]:
         return self._merge_texts
+
+
+def _byte_token(byte: int) -> str:
+    return f"<0x{byte:02X}>"

@@ -56,6 +56,7 @@ class Pretokenizer:
     patterns: tuple[str, ...]
     ignore_merges: bool = False  # a word that is a token is taken whole
     add_bos: bool = False
+    bos_id: int | None = 11  # where the file names none
 
     def splits(self) -> Iterator[Split]:
         """Yield one ``tokenizers`` pre-tokenizer per pattern."""
@@ -63,25 +64,31 @@ class Pretokenizer:
             yield Split(Regex(pattern), "isolated")
 
 
-_DEFAULT = Pretokenizer((rf"[{_P}$+<=>^~|]+", _GPT2, rf"{_N}+", "[0-9]{3}"))
-_PLAIN = Pretokenizer((_GPT2,))
-_SINGLE_DIGITS = Pretokenizer((_N, _GPT2))
-_QWEN = Pretokenizer((_qwen2(_N),))
-_LLAMA3 = Pretokenizer((_qwen2(f"{_N}{{1,3}}"),), ignore_merges=True, add_bos=True)
+_LLAMA3 = (_qwen2(f"{_N}{{1,3}}"),)
 
-_BY_NAME = {
-    "default": _DEFAULT,
-    "gpt-2": _PLAIN,
-    "smollm": _SINGLE_DIGITS,
-    "starcoder": _SINGLE_DIGITS,
-    "refact": _SINGLE_DIGITS,
-    "qwen2": _QWEN,
-    "deepseek-r1-qwen": _QWEN,
-    "qwen35": Pretokenizer((_QWEN35,)),
-    "llama-bpe": _LLAMA3,
-    "llama3": _LLAMA3,
-    "llama-v3": _LLAMA3,
+_NAMES = {
+    Pretokenizer((rf"[{_P}$+<=>^~|]+", _GPT2, rf"{_N}+", "[0-9]{3}")): "default",
+    Pretokenizer((_GPT2,)): (
+        "gpt-2 phi-2 exaone4 mpt olmo jais trillion granite-docling gigachat a.x-4.0 mellum "
+        "modern-bert jina-es jina-de jina-v1-en roberta-bpe"
+    ),
+    Pretokenizer((_N, _GPT2)): (
+        "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2"
+    ),
+    Pretokenizer((_qwen2(_N),)): (
+        "qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez grok-2 solar-open kormo f2llmv2"
+    ),
+    Pretokenizer((_QWEN35,)): "qwen35",
+    Pretokenizer(_LLAMA3, ignore_merges=True, add_bos=True): (
+        "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"
+    ),
+    Pretokenizer(_LLAMA3): "dbrx smaug-bpe",
+    Pretokenizer(_LLAMA3, bos_id=None): "chatglm-bpe",
+    Pretokenizer(_LLAMA3, ignore_merges=True, bos_id=None): "glm4 glm5",
 }
+# jina-v2-de, -es and -code are not here: spaces before their <mask> belong to it.
+
+_BY_NAME = {name: pre for pre, names in _NAMES.items() for name in names.split()}
 
 
 def pretokenizer_of(name: str) -> Pretokenizer:
@@ -90,5 +97,10 @@ def pretokenizer_of(name: str) -> Pretokenizer:
         return _BY_NAME[name or "default"]
     except KeyError:
         raise ModelFileError(
-            f"model file has the pre-tokenizer {name!r}; supported are {', '.join(_BY_NAME)}"
+            f"model file has the pre-tokenizer {name[:60]!r}; supported are {', '.join(_BY_NAME)}"
         ) from None
+
+
+def pretokenizer_names() -> tuple[str, ...]:
+    """Every name there is a pre-tokenizer for."""
+    return tuple(_BY_NAME)

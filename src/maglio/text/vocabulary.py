@@ -157,6 +157,8 @@ _FIM_ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "file": (("fim_sep_token_id",), ("<|file_sep|>",)),
 }  # fmt: skip
 
+_NO_ID = 0xFFFFFFFF  # -1 as written by some converters; llama.cpp reads it as no id
+
 _ALWAYS_SHOWN = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 
@@ -187,7 +189,7 @@ class _SpecialIds:
     def _id(self, name: str, default: int | None = None) -> int | None:
         key = f"tokenizer.ggml.{name}"
         token = self._metadata.integer(key)
-        if token is None:
+        if token is None or token == _NO_ID:
             return default if default is not None and default < len(self._ids) else None
         if not 0 <= token < len(self._ids):
             raise ModelFileError(

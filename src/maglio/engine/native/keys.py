@@ -15,26 +15,10 @@ import numpy.typing as npt
 
 from maglio import _core
 from maglio._core import GateActivation
+from maglio.engine.native.harmless import HARMLESS, HARMLESS_PREFIXES
 from maglio.engine.native.rotation import chosen_by_length, frequencies, scaled
 from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
-
-_HARMLESS = frozenset(
-    {
-        "context_length",  # the engine bounds its caches by it
-        "expert_used_count",  # of no experts
-        "mm.tokens_per_image",
-        "pooling_type",  # of embedding models; rows are those of the language model
-        "rope.scaling.finetuned",
-        "rope.scaling.original_context_length",  # says where linear scaling came from
-        "tensor_data_layout",
-        "vocab_size",
-    }
-)
-"""Keys that say nothing about the computation."""
-
-_HARMLESS_PREFIXES = ("vision.", "classifier.")
-"""Keys of other models that may travel in the same metadata."""
 
 NO_ROPE = -1
 """What :meth:`Keys.attention` takes for layers without rotation."""
@@ -101,10 +85,15 @@ class Keys:
         """Return a positive number."""
         return self._file.real(self._key(name), default)
 
+    def count(self, name: str, default: int = 0) -> int:
+        """Return a count that may be none."""
+        if self._is_zero(name) or (default == 0 and not self.has(name)):
+            return 0
+        return self.integer(name, default)
+
     def factor(self, name: str, none: float = 1.0) -> float:
         """Return a positive number; ``none`` if the key is absent or 0."""
-        value = self._file.metadata.get(self._key(name), 0)
-        return none if not isinstance(value, np.ndarray | list) and value == 0 else self.real(name)
+        return none if self._is_zero(name) or not self.has(name) else self.real(name)
 
     def text(self, name: str, default: str) -> str:
         """Return a string."""
@@ -183,6 +172,8 @@ class Keys:
         """
         if self.integer("attention.value_length", self.head_dim) != self.head_dim:
             raise self.error("attention.value_length", "is not the width of keys, as it has to be")
+        for name in ("attention.key_length_swa", "attention.value_length_swa"):
+            self.only(name, self.head_dim)
         self.only("attention.causal", True)
         if cap == 0:
             self.only("attn_logit_softcapping", 0)
@@ -202,24 +193,29 @@ class Keys:
 
     def gated(self, activation: GateActivation = GateActivation.SILU) -> _core.GatedSpec:
         """Describe a gated feed-forward sub-layer."""
-        self.only("expert_count", 0)
+        for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
+            self.only(name, 0)
         spec = _core.GatedSpec()
         spec.n_ff = self.integer("feed_forward_length")
         spec.activation = activation
         return spec
 
     def experts(
-        self, activation: GateActivation = GateActivation.SILU, *, normalize: bool
+        self,
+        activation: GateActivation = GateActivation.SILU,
+        *,
+        normalize: bool,
+        scaled: bool = False,
     ) -> _core.ExpertsSpec:
         """Describe a feed-forward sub-layer of experts, chosen by a softmax over all of them.
 
         Args:
             activation: of an expert.
             normalize: the weights of those that a row takes are scaled to sum to one.
+            scaled: then the file may scale them.
         """
-        self.only("expert_gating_func", 1)  # softmax
-        self.only("expert_group_count", 0, 1)
-        self.only("expert_shared_count", 0)
+        for name in ("expert_group_count", "expert_group_used_count"):
+            self.only(name, 0)
         spec = _core.ExpertsSpec()
         spec.n_expert = self.integer("expert_count")
         spec.n_used = self.integer("expert_used_count")
@@ -229,7 +225,8 @@ class Keys:
         else:
             spec.n_ff = self.integer("expert_feed_forward_length")
         spec.normalize = normalize
-        spec.scale = self.factor("expert_weights_scale")
+        if scaled:
+            spec.scale = self.factor("expert_weights_scale")
         spec.activation = activation
         return spec
 
@@ -263,8 +260,8 @@ class Keys:
         flags = self.flags(name)
         if flags is not None:
             return [bool(flag) for flag in flags]
-        period = self.integer(name, period)
-        return [(layer + 1) % period != 0 for layer in self.layers]
+        period = self.count(name, period)
+        return [period == 0 or (layer + 1) % period != 0 for layer in self.layers]
 
     def fused_gate(self) -> dict[str, _core.Source]:
         """Gate and up projections as halves of ``ffn_up``, in this order."""
@@ -305,8 +302,10 @@ class Keys:
         """
         if logit_cap == 0:
             self.only("final_logit_softcapping", 0)
+        self.only("nextn_predict_layers", 0)
+        self.only("embedding_length_out", self.n_embd)
         embedding = self._file.tensors.get("token_embd.weight")
-        if embedding is None or len(embedding.shape) != 2:
+        if embedding is None or len(embedding.shape) < 2:
             raise self._file.error("tensor 'token_embd.weight' is missing or not a matrix")
         spec = _core.ModelSpec()
         spec.architecture = self.architecture
@@ -330,9 +329,9 @@ class Keys:
         prefix = self.architecture + "."
         for key in self._file.metadata:
             name = key.removeprefix(prefix)
-            if name == key or name in self._read or name in _HARMLESS:
+            if name == key or name in self._read or name in HARMLESS:
                 continue
-            if not name.startswith(_HARMLESS_PREFIXES):
+            if not name.startswith(HARMLESS_PREFIXES):
                 raise self.error(
                     name[:60],
                     f"is not part of the {self.architecture} models that the native engine knows, "
@@ -342,6 +341,10 @@ class Keys:
     def _key(self, name: str) -> str:
         self._read.add(name)
         return f"{self.architecture}.{name}"
+
+    def _is_zero(self, name: str) -> bool:
+        value = self._file.metadata.get(self._key(name))
+        return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
 
     def _uniform_arrays(self, n_layer: int) -> dict[str, object]:
         uniform: dict[str, object] = {}
@@ -387,11 +390,9 @@ class Keys:
 
     def _rotated_values(self, partial: bool) -> int:
         rotated = self.integer("rope.dimension_count", self.head_dim)
+        self.only("rope.dimension_count_swa", rotated)
         if partial and rotated % 2 == 0 and rotated <= self.head_dim:
             return rotated
         if rotated != self.head_dim:
             raise self.error("rope.dimension_count", "is not the width of a head, as it has to be")
         return rotated
-
-    def _trained_context(self) -> int:
-        return self.integer("context_length", 2**31 - 1)

@@ -65,7 +65,8 @@ def scaled(
     """Frequencies and magnitude as the keys of scaling say; see :meth:`Keys.rope`."""
     plain, factors = frequencies(base, rotated), _factors(keys, "rope_freqs.weight", rotated)
     if not yarn or keys.text("rope.scaling.type", "") != "yarn":
-        return plain / (_linear_scaling(keys, yarn=yarn) * factors), 1.0
+        keys.only("rope.scaling.attn_factor", 1)
+        return plain / (_linear_scaling(keys) * factors), 1.0
     yarned = Yarn(keys.real("rope.scaling.factor"), keys.original_context())
     if details:
         yarned = replace(
@@ -82,26 +83,24 @@ def chosen_by_length(
     keys: Keys, base: float, rotated: int, *, long: bool
 ) -> tuple[Frequencies, float]:
     """Frequencies with the file's factors for long contexts or for short ones, and magnitude."""
-    keys.only("rope.scaling.type", "longrope", "none")
     names = ("rope_factors_short.weight", "rope_factors_long.weight")
     short_factors, long_factors = (_factors(keys, name, rotated) for name in names)
     factors = long_factors if long else short_factors
     magnitude = keys.real("rope.scaling.attn_factor", 1.0)
-    return frequencies(base, rotated) / factors, magnitude
+    return frequencies(base, rotated) / (_linear_scaling(keys, "longrope") * factors), magnitude
 
 
-def _linear_scaling(keys: Keys, *, yarn: bool) -> float:
+def _linear_scaling(keys: Keys, also: str = "linear") -> float:
     """Return the factor by which positions are stretched, where llama.cpp looks for it."""
     kind = keys.text("rope.scaling.type", "")
     names = [n for n in ("rope.scaling.factor", "rope.scale_linear") if keys.has(n)]
     if kind == "none":
         return 1.0
-    if kind not in ("", "linear"):
-        known = "linear and yarn are" if yarn else "linear is"
-        raise keys.error("rope.scaling.type", f"is {kind[:60]!r}, which is not supported; {known}")
-    if kind == "linear" or names:
-        return keys.real(names[0] if names else "rope.scaling.factor")
-    return 1.0
+    if kind not in ("", "linear", also):
+        raise keys.error("rope.scaling.type", f"is {kind[:60]!r}, which is not supported here")
+    if kind == "linear" and not names:
+        return keys.real("rope.scaling.factor")
+    return keys.factor(names[0]) if names else 1.0
 
 
 def _factors(keys: Keys, name: str, rotated: int) -> Frequencies:

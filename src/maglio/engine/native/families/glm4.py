@@ -8,6 +8,7 @@ from maglio.engine.native.keys import Keys
 @family("glm4")
 def glm4(keys: Keys) -> ModelSpec:
     """Outputs are normed too, gate and up are fused, and half of a head is rotated, in pairs."""
+    keys.ignore("attention.sliding_window")
     attention = keys.attention(rope=keys.rope(partial=True, yarn=True), paired_rows=True)
     return keys.model(
         mixers=[attention] * keys.n_layer,

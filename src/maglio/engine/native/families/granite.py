@@ -8,6 +8,7 @@ from maglio.engine.native.keys import NO_ROPE, Keys
 @family("granite")
 def granite(keys: Keys) -> ModelSpec:
     """The plain shape with a factor for everything; some files have no rotation."""
+    keys.ignore("attention.sliding_window")
     rope = keys.rope(yarn=True)
     rotates = keys.flag("rope.scaling.finetuned", default=True)
     attention = keys.attention(

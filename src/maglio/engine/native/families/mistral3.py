@@ -8,6 +8,7 @@ from maglio.engine.native.keys import Keys
 @family("mistral3")
 def mistral3(keys: Keys) -> ModelSpec:
     """The plain shape with YaRN; queries grow with every length of the original context."""
+    keys.ignore("attention.sliding_window")
     rope = keys.rope(yarn=True, yarn_details=True)
     attention = keys.attention(rope=rope, paired_rows=True)
     attention.temperature = keys.factor("attention.temperature_scale", 0.0)
