@@ -261,3 +261,15 @@ def test_streams_of_a_batch_are_remembered(texts):
     many = texts.generate_many(["hello there", "on and on"], max_tokens=8, speculation=how)
     n_prompt = sum(len(texts.tokenizer.encode(p)) for p in ("hello there", "on and on"))
     assert len(texts.history("batch")) - before == n_prompt + sum(len(m.tokens) for m in many)
+
+
+@pytest.mark.parametrize("speculation", [False, True])
+def test_a_stop_string_that_spells_a_control_token_ends_at_that_token(texts, speculation):
+    name = "<|im_start|>"
+    token = texts.tokenizer.control_tokens[name]
+    sampling = maglio.SamplingParams(logit_bias={token: 99.0})
+    out = texts.generate(
+        "hi", max_tokens=5, sampling=sampling, stop=[name], speculation=speculation
+    )
+    assert (out.tokens, out.text, out.finish_reason) == ((token,), "", "stop")
+    assert len(texts.generate("hi", max_tokens=5, sampling=sampling).tokens) == 5

@@ -10,7 +10,7 @@ import pytest
 
 from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.economics.profile import ProfileKey, ProfileStore, fingerprint
-from maglio.errors import ProfileError
+from maglio.errors import MaglioError
 
 KEY = ProfileKey("abc", "native", "0.1.0", 2, "avx512")
 
@@ -121,7 +121,7 @@ def test_a_write_that_fails_leaves_the_old_profile(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(ProfileError, match="No space left"):
+    with pytest.raises(MaglioError, match="No space left"):
         store.save(KEY, replace(COSTS, rows_compared=1, rows_equal=1))
     assert store.load(KEY) == COSTS
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -129,7 +129,7 @@ def test_a_write_that_fails_leaves_the_old_profile(store, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProfileError, match="cannot write the profile"):
+    with pytest.raises(MaglioError, match="cannot write the profile"):
         ProfileStore(tmp_path / "file" / "profiles").save(KEY, COSTS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -66,7 +67,69 @@ def test_what_is_no_reference_is_refused(bad):
 def test_a_reference_larger_than_memory_is_refused(monkeypatch):
     monkeypatch.setattr(references, "available_memory", lambda: 1000)
     with pytest.raises(OutOfMemoryError, match="7 tokens needs"):
+        index_reference([1] * 7, LETTERS)
+    with pytest.raises(OutOfMemoryError, match="needs more than"):
         index_reference("a" * 7, LETTERS)
+
+
+class Measured(Letters):
+    """Remembers what it was given at a time."""
+
+    def __init__(self):
+        self.given = []
+
+    def encode(self, text, *, add_special=True, parse_special=False):
+        self.given.append(bytes(text))
+        return super().encode(text, add_special=add_special)
+
+
+TEXTS = {
+    "prose": b"a line of words, and more\nanother line\n\n    indented\n" * 40,
+    "one line": b"words without an end " * 90,
+    "no space": "é€😀".encode() * 200,
+    "blank": b"\n \t" * 700,
+    "no character": b"\x80\xff" * 900,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_long_texts_are_encoded_in_pieces_of_bounded_size(monkeypatch, text):
+    monkeypatch.setattr(references, "_PIECE", 100)
+    tokenizer = Measured()
+    index = index_reference(text.decode("utf-8", "surrogateescape"), tokenizer)
+    assert b"".join(tokenizer.given) == text
+    assert max(map(len, tokenizer.given)) <= 100
+    assert min(map(len, tokenizer.given[:-1])) >= 46  # half, and at most a character less
+    assert len(index) == len(text)
+
+
+@pytest.mark.parametrize("name", ["prose", "one line", "no space"])
+def test_pieces_end_where_words_do_or_characters(monkeypatch, name):
+    monkeypatch.setattr(references, "_PIECE", 100)
+    pieces = list(references._pieces(TEXTS[name]))
+    for piece, following in itertools.pairwise(pieces):
+        if name == "no space":
+            piece.decode(), following.decode()
+        else:
+            assert not piece.endswith((b" ", b"\n\n"))
+            assert following[:1].isalpha() or (following[:1] == b" " and following[1:2].isalpha())
+
+
+def test_memory_is_checked_while_there_is_some(monkeypatch):
+    monkeypatch.setattr(references, "_PIECE", 1000)
+    monkeypatch.setattr(references, "available_memory", lambda: 10_000 * 160)
+    tokenizer = Measured()
+    with pytest.raises(OutOfMemoryError, match="indexing the reference needs more than"):
+        index_reference("a" * 1_000_000, tokenizer)
+    assert sum(map(len, tokenizer.given)) <= 10_000
+
+
+def test_memory_is_checked_before_a_file_is_read(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("a" * 5000)
+    monkeypatch.setattr(references, "available_memory", lambda: 4000)
+    monkeypatch.setattr(references, "_read", lambda _: pytest.fail("it was read"))
+    with pytest.raises(OutOfMemoryError, match=r"a\.txt needs more than"):
+        read_reference(tmp_path / "a.txt", LETTERS)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from maglio.draft.record import RecordOptions
 from maglio.draft.registry import Setting, calibrated, record
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import FLAT_COST
-from maglio.economics.gate import CALIBRATED_GATE, RECORD_GATE, GateOptions
+from maglio.economics.gate import CALIBRATED_GATE, GateOptions
 from maglio.errors import InvalidArgumentError
 from maglio.speculation import DraftingSetup
 from support.models import TINY, write_model
@@ -69,7 +69,7 @@ def test_a_factory_hears_what_its_stream_is():
 
 def test_every_source_has_the_gate_that_suits_it(model):
     assert start().drafter._gate._options == CALIBRATED_GATE
-    assert start(source="record").drafter._gate._options == RECORD_GATE
+    assert start(source="record").drafter._gate._options == GateOptions()
     own = GateOptions(window=5)
     assert start(gate=own).drafter._gate._options == own
     assert start(gate=False).drafter._gate is None

@@ -157,7 +157,7 @@ void bind_frozen(nb::module_& m) {
       .def_static("open", &open, "path"_a, "fingerprint"_a = nb::none(),
                   nb::sig("def open(path: str | os.PathLike[str], fingerprint: str | None = None) "
                           "-> FrozenAutomaton"),
-                  "Map an index file. ``IndexFileError`` if it is damaged, foreign, or has "
+                  "Open an index file. ``IndexFileError`` if it is damaged, foreign, or has "
                   "another fingerprint than the one given.")
       .def("save", &save, "path"_a, nb::kw_only(), "fingerprint"_a,
            nb::sig("def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None"),

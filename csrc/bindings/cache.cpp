@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "engine/errors.h"
+#include "unlocked.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,11 +27,13 @@ void translate_engine_error(const std::exception_ptr& exception, void*) {
     raise("ContextFullError", error);
   } catch (const maglio::OutOfPages& error) {
     raise("OutOfMemoryError", error);
+  } catch (const maglio::ThreadsRefused& error) {
+    raise("MaglioError", error);
   }
 }
 
 // What may wait for a forward lets other Python threads run meanwhile.
-using Waiting = nb::call_guard<nb::gil_scoped_release>;
+using Waiting = nb::call_guard<bindings::Unlocked>;
 
 }  // namespace
 

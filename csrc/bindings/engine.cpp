@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "unlocked.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -164,7 +165,7 @@ Rows forward(Engine& engine, const Batch& batch) {
   float* logits = nullptr;
   const nb::capsule owner = borrow_rows(engine.rows(), parsed.n_logits() * n_vocab, logits);
   {
-    const nb::gil_scoped_release release;
+    const bindings::Unlocked unlocked;
     engine.forward(segments.data(), static_cast<int>(segments.size()), logits);
   }
   Rows out;

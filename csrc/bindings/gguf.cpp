@@ -118,10 +118,20 @@ std::vector<TensorInfo> tensors(const GgufFile& file) {
   return out;
 }
 
+void translate_gguf_error(const std::exception_ptr& exception, void* type) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const maglio::GgufError& error) {
+    PyErr_SetObject(static_cast<PyObject*>(type), text(error.what()).ptr());
+  }
+}
+
 }  // namespace
 
 void bind_gguf(nb::module_& m) {
-  nb::exception<maglio::GgufError>(m, "GgufError", PyExc_ValueError);
+  const nb::exception<maglio::GgufError> type(m, "GgufError", PyExc_ValueError);
+  // Tried before the translator of the line above, which fails on a name that is not UTF-8.
+  nb::register_exception_translator(&translate_gguf_error, type.ptr());
 
   nb::class_<TensorInfo>(m, "TensorInfo", "A tensor of a model file.")
       .def_ro("name", &TensorInfo::name)

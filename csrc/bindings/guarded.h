@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "unlocked.h"
+
 namespace bindings {
 
 // Bulk work runs without the GIL, so another Python thread may come in meanwhile: it waits here.
@@ -27,7 +29,7 @@ struct Guarded {
 
   template <typename Work>
   auto release_gil(Work work) {
-    const nanobind::gil_scoped_release release;
+    const Unlocked unlocked;
     const std::lock_guard<std::mutex> lock(mutex);
     return work(value);
   }

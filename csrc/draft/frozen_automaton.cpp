@@ -163,10 +163,13 @@ int32_t FrozenAutomaton::max_token() const {
 }
 
 int32_t FrozenAutomaton::step(int32_t state, int32_t token) const {
-  const int32_t* first = edge_token_ + first_edge_[state];
-  const int32_t* last = edge_token_ + first_edge_[state + 1];
-  const int32_t* found = std::lower_bound(first, last, token);
-  return found != last && *found == token ? edge_target_[found - edge_token_] : kNone;
+  const int32_t begin = first_edge_[state], end = first_edge_[state + 1];
+  if (begin < 0 || end > sizes_.edges || begin >= end) return kNone;
+  const int32_t* last = edge_token_ + end;
+  const int32_t* found = std::lower_bound(edge_token_ + begin, last, token);
+  if (found == last || *found != token) return kNone;
+  const int32_t target = edge_target_[found - edge_token_];
+  return target > state && target < sizes_.states ? target : kNone;
 }
 
 std::string FrozenAutomaton::check() const {

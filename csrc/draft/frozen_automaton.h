@@ -62,11 +62,25 @@ class FrozenAutomaton {
   // returns what is wrong, or an empty string.
   std::string check() const;
 
-  // The target of a transition, or kNone. `state` must be a state, as everywhere below.
+  // `state` must be a state, as everywhere below. A body may lie in a file that somebody writes
+  // into after check(): whatever it then says, a result is in range and every walk ends.
+
+  // The target of a transition, which lies above `state`, or kNone.
   int32_t step(int32_t state, int32_t token) const;
-  int32_t length(int32_t state) const { return length_[state]; }
-  int32_t link(int32_t state) const { return link_[state]; }
-  int32_t end(int32_t state) const { return end_[state]; }
+  int32_t length(int32_t state) const {
+    const int32_t length = length_[state];
+    return length >= 0 && length <= sizes_.tokens ? length : 0;
+  }
+  // Lies below `state`; the root's is the root.
+  int32_t link(int32_t state) const {
+    const int32_t link = link_[state];
+    return link >= 0 && link < state ? link : 0;
+  }
+  // From -1 up to the last position of the document.
+  int32_t end(int32_t state) const {
+    const int32_t end = end_[state];
+    return end >= -1 && end < sizes_.tokens ? end : sizes_.tokens - 1;
+  }
   int64_t count(int32_t state) const { return unpack_count(count_[state]); }
   bool has_edges(int32_t state) const { return first_edge_[state] < first_edge_[state + 1]; }
   const int32_t* tokens() const { return tokens_; }

@@ -19,6 +19,7 @@ constexpr char kMagic[8] = {'M', 'A', 'G', 'L', 'I', 'O', 'I', 'X'};
 constexpr uint32_t kByteOrder = 0x01020304u;
 constexpr uint32_t kVersion = 2;
 constexpr size_t kMaxFingerprint = 4096;
+constexpr size_t kMaxRead = size_t{64} << 20;  // larger files are mapped
 
 struct Header {
   char magic[8];
@@ -60,23 +61,51 @@ class File {
   int descriptor_;
 };
 
-class Mapping {
+// The first bytes of a file, in memory of their own if they are few, where nobody can change them,
+// and mapped otherwise.
+class Contents {
  public:
-  Mapping(const File& file, size_t bytes) : bytes_(bytes) {
-    data_ = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0);
+  Contents(const File& file, size_t bytes) : bytes_(bytes), mapped_(bytes > kMaxRead) {
+    const int flags = mapped_ ? MAP_PRIVATE | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
+    const int protection = mapped_ ? PROT_READ : PROT_READ | PROT_WRITE;
+    data_ = ::mmap(nullptr, bytes, protection, flags, mapped_ ? file.get() : -1, 0);
+    if (!mapped_ && valid()) size_ = read_all(file, static_cast<char*>(data_), bytes);
   }
-  ~Mapping() {
+  ~Contents() {
     if (valid()) ::munmap(data_, bytes_);
   }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
   bool valid() const { return data_ != MAP_FAILED; }
+  // Whether the file had as many bytes.
+  bool whole() const { return mapped_ || size_ == bytes_; }
   const char* data() const { return static_cast<const char*>(data_); }
 
  private:
-  void* data_;
+  static size_t read_all(const File& file, char* out, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+      const ssize_t got = ::read(file.get(), out + done, bytes - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      done += static_cast<size_t>(got);
+    }
+    return done;
+  }
+
   size_t bytes_;
+  bool mapped_;
+  size_t size_ = 0;
+  void* data_;
 };
+
+// Whether nobody has written to the file meanwhile. Replacing it is no reason to mind.
+bool unchanged(const File& file, const struct stat& before) {
+  struct stat now{};
+  return ::fstat(file.get(), &now) == 0 && now.st_size == before.st_size &&
+         now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+}
 
 bool write_all(const File& file, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
@@ -175,10 +204,11 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   const size_t bytes = static_cast<size_t>(status.st_size);
   if (bytes < sizeof(Header)) refuse_if("too short to be a Maglio index file");
 
-  const auto mapping = std::make_shared<const Mapping>(file, bytes);
-  if (!mapping->valid()) throw IndexFileError(path, system_reason("cannot be mapped"));
+  const auto contents = std::make_shared<const Contents>(file, bytes);
+  if (!contents->valid()) throw IndexFileError(path, system_reason("cannot be read into memory"));
+  if (!contents->whole()) throw IndexFileError(path, "cannot be read to its end");
   Header header;
-  std::memcpy(&header, mapping->data(), sizeof(header));
+  std::memcpy(&header, contents->data(), sizeof(header));
   refuse_if(check_header(header, bytes));
   const FrozenAutomaton::Sizes sizes{static_cast<int32_t>(header.tokens),
                                      static_cast<int32_t>(header.states),
@@ -188,21 +218,22 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   const size_t head_bytes = sizeof(Header) + padded(header.fingerprint_bytes);
   const size_t body_bytes = sizes.body_words() * sizeof(int32_t);
   if (head_bytes + body_bytes != bytes) refuse_if("damaged: the sections do not fill the file");
-  const char* body = mapping->data() + head_bytes;
-  if (checksum(mapping->data() + kChecked, head_bytes - kChecked, body, body_bytes) !=
+  const char* body = contents->data() + head_bytes;
+  if (checksum(contents->data() + kChecked, head_bytes - kChecked, body, body_bytes) !=
       header.checksum) {
     refuse_if("damaged: the checksum differs");
   }
 
   OpenedIndex opened;
-  opened.fingerprint.assign(mapping->data() + sizeof(Header), header.fingerprint_bytes);
+  opened.fingerprint.assign(contents->data() + sizeof(Header), header.fingerprint_bytes);
   if (expected != nullptr && *expected != opened.fingerprint) {
     refuse_if("made with the tokenizer '" + opened.fingerprint + "', not '" + *expected + "'");
   }
   opened.index = std::make_shared<const FrozenAutomaton>(
-      sizes, reinterpret_cast<const int32_t*>(body), mapping);
+      sizes, reinterpret_cast<const int32_t*>(body), contents);
   const std::string damage = opened.index->check();
   if (!damage.empty()) refuse_if("damaged: " + damage);
+  if (!unchanged(file, status)) refuse_if("written to while it was opened");
   return opened;
 }
 

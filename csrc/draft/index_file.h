@@ -1,9 +1,11 @@
-// A frozen automaton in a file: written once, mapped back without a rebuild.
+// A frozen automaton in a file: written once, opened without a rebuild.
 //
 // The file is a header, the fingerprint (UTF-8, zero-padded to 8 bytes), and the body of
 // frozen_automaton.h, in the byte order of the machine that wrote it. Opening checks everything a
-// reader relies on, so a damaged or hostile file is refused and never read out of bounds. The pages
-// stay the file's: replace an index file (save_index does, by renaming) rather than write into it.
+// reader relies on, so a damaged or hostile file is refused and never read out of bounds. Files of
+// up to 64 MiB are read; the pages of larger ones stay the file's. Writing into one of these in
+// place makes drafts wrong, never output, and cutting it short ends the program (SIGBUS): replace
+// an index file, as save_index does by renaming.
 #ifndef MAGLIO_INDEX_FILE_H_
 #define MAGLIO_INDEX_FILE_H_
 
@@ -33,8 +35,8 @@ struct OpenedIndex {
   std::string fingerprint;
 };
 
-// Maps and verifies the file. Throws IndexFileError when it cannot be read, is not a valid index,
-// or, with `expected`, has another fingerprint.
+// Reads or maps the file and verifies it. Throws IndexFileError when it cannot be read, is not a
+// valid index, or, with `expected`, has another fingerprint.
 OpenedIndex open_index(const std::string& path, const std::string* expected);
 
 }  // namespace maglio

@@ -140,6 +140,7 @@ void Engine::reserve(const Segment* segments, int count) {
 void Engine::forward(const Segment* segments, int count, float* logits) {
   check(segments, count);
   const std::lock_guard<std::mutex> lock(mutex_);
+  pool_.survive_forks();
   // Only the holder of the engine's lock locks several caches, so nobody waits in a circle.
   std::vector<std::unique_lock<std::mutex>> holds;
   holds.reserve(static_cast<size_t>(count));

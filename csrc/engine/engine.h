@@ -49,8 +49,9 @@ class Engine {
 
   // Appends every segment (at least one token, ids below n_vocab, a cache of this engine that no
   // other segment names) to its cache and writes the wanted logits, segment after segment, to
-  // logits[sum of n_logits][n_vocab]. All or nothing: throws InvalidInput, ContextFull or
-  // std::bad_alloc with every cache as it was. Thread-safe; forwards wait for each other.
+  // logits[sum of n_logits][n_vocab]. All or nothing: throws InvalidInput, ContextFull,
+  // std::bad_alloc or, in the child of a fork, ThreadsRefused with every cache as it was.
+  // Thread-safe; forwards wait for each other.
   void forward(const Segment* segments, int count, float* logits);
 
  private:

@@ -19,6 +19,12 @@ class ContextFull : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The system does not let us start as many threads.
+class ThreadsRefused : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // No memory for the pages of a cache.
 class OutOfPages : public std::bad_alloc {
  public:

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "engine/thread_pool.h"
@@ -89,10 +88,7 @@ Matrix pack(const GgufFile& file, const GgufTensor& tensor, int first_row, int r
   };
   // Small matrices are packed sooner than a thread starts.
   if (matrix.bytes() < (1 << 20)) threads = 1;
-  std::vector<std::thread> helpers;
-  for (int member = 1; member < threads; ++member) helpers.emplace_back(pack_share, member);
-  pack_share(0);
-  for (std::thread& helper : helpers) helper.join();
+  run_shares(threads, pack_share);
   return matrix;
 }
 

@@ -2,25 +2,29 @@
 //
 // The caller is member 0. Between runs members wait busily for a short time, since the next run
 // of a decoding loop comes within microseconds, and then sleep.
+//
+// A child of fork() has none of the threads: survive_forks() starts others there.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
+#include <cstdint>
 #include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace maglio {
 
 class ThreadPool {
  public:
+  // Throws ThreadsRefused.
   explicit ThreadPool(int size);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return size_; }
+
+  // To be called before run(), where something can still fail. Throws ThreadsRefused, and can then
+  // be called again.
+  void survive_forks();
 
   // Runs work(member) on every member and returns when all are done. `work` must not throw.
   // One run at a time: the caller holds whatever lock that needs.
@@ -30,20 +34,16 @@ class ThreadPool {
   void barrier();
 
  private:
-  void loop(int member);
-  bool wait_for_run(uint64_t seen);
+  class Team;
 
-  int size_;
-  std::vector<std::thread> threads_;
-  const std::function<void(int)>* work_ = nullptr;
-  std::atomic<uint64_t> run_{0};
-  std::atomic<bool> stop_{false};
-  std::atomic<int> sleepers_{0};
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<uint32_t> phase_{0};
+  const int size_;
+  uint64_t forks_;  // where the team's threads are
+  std::unique_ptr<Team> team_;
 };
+
+// Runs share(member) for every member below `count`, on as many threads as the system lets us have.
+// `share` must not throw.
+void run_shares(int count, const std::function<void(int)>& share);
 
 // The part [begin, end) of n items that belongs to one member of a team.
 struct Share {

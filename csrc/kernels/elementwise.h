@@ -63,10 +63,23 @@ void gate(GateActivation activation, const float* gate_in, const float* up, floa
   }
 }
 
+// A block with a value that is not finite has no scale: all that is computed of it is NaN.
+inline void quantize_to_nan(const Activations& x, size_t block) {
+  store_int8(x.codes + block * kBlockValues, zero());
+  store_int8(x.codes + block * kBlockValues + 16, zero());
+  x.scales[block] = x.scaled_sums[block] = __builtin_nanf("");
+  x.neg_sums[2 * block] = x.neg_sums[2 * block + 1] = 0;
+}
+
 void quantize(const Activations& x, size_t first_block, size_t last_block) {
   for (size_t b = first_block; b < last_block; ++b) {
     const float* in = x.values + b * kBlockValues;
     const Vec lo = load(in), hi = load(in + 16);
+    // What is not finite differs from itself by NaN.
+    if (reduce_add(add(sub(lo, lo), sub(hi, hi))) != 0.0f) {
+      quantize_to_nan(x, b);
+      continue;
+    }
     const float largest = reduce_max(max(abs(lo), abs(hi)));
     // Smaller blocks would overflow the reciprocal; they are zero for every purpose.
     const bool tiny = largest < 1e-30f;

@@ -72,7 +72,7 @@ class FrozenAutomaton:
     @staticmethod
     def open(path: str | os.PathLike[str], fingerprint: str | None = None) -> FrozenAutomaton:
         """
-        Map an index file. ``IndexFileError`` if it is damaged, foreign, or has another fingerprint than the one given.
+        Open an index file. ``IndexFileError`` if it is damaged, foreign, or has another fingerprint than the one given.
         """
 
     def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None:

@@ -1,19 +1,22 @@
 """Many prompts through one model: their generations share forwards.
 
-Boundary: begins generations as room comes free, reads their text, and says how each ended. Which
-rows share a forward is the scheduler's business.
+Boundary: begins a generation when another has ended, reads their text, and says how each ended.
+Which rows share a forward is the scheduler's business.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from maglio.decode import SamplingParams, Scheduler
+from maglio.decode import Sequence as TokenSequence
 from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
-from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.generation import Generation, Reading
 
 MIN_SHARED = 16
@@ -24,13 +27,24 @@ Job = Callable[[], tuple[Reading, Callable[[], None]]]
 """Begins a generation, and returns it with what is to be done when it has ended."""
 
 
+class _Running(NamedTuple):
+    """A generation under way."""
+
+    number: int
+    reading: Reading
+    remember: Callable[[], None]
+
+
 class Batch:
     """Runs jobs, at most so many at a time.
+
+    A job that runs out of memory is tried once more when all others have ended.
 
     Args:
         scheduler: drives the sequences of the jobs.
         jobs: what to run, in this order.
         max_parallel: most jobs at a time; at most the rows of a forward.
+        shared: what the jobs' prompts begin with; let go of when all of them have begun.
         progress: called with (jobs done, jobs in all) after each.
     """
 
@@ -40,59 +54,78 @@ class Batch:
         jobs: Sequence[Job],
         *,
         max_parallel: int,
+        shared: SharedBeginning,
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self._scheduler = scheduler
         self._jobs = jobs
         self._max_parallel = max_parallel
+        self._shared = shared
         self._progress = progress
-        self._running: dict[int, tuple[Reading, Callable[[], None]]] = {}
+        self._waiting = deque(range(len(jobs)))
+        self._again: deque[int] = deque()  # ran out of memory beside others
+        self._tried: set[int] = set()  # those of them so far
+        self._running: dict[TokenSequence, _Running] = {}
         self._done = 0
 
     def run(self) -> Iterator[tuple[int, Generation]]:
         """Yield the number and the generation of every job, as they end."""
-        waiting = iter(enumerate(self._jobs))
-        left = len(self._jobs)
-        while self._done < left:
-            yield from self._begin(waiting)
-            if self._running:
-                yield from self._step()
+        while self._waiting or self._running:
+            yield from self._begin(self._waiting, self._max_parallel)
+            if not self._waiting:
+                self._shared.release()
+            yield from self._step()
+        while self._again or self._running:
+            yield from self._begin(self._again, 1)
+            yield from self._step()
 
-    def _begin(self, waiting: Iterator[tuple[int, Job]]) -> Iterator[tuple[int, Generation]]:
+    def _begin(self, waiting: deque[int], max_parallel: int) -> Iterator[tuple[int, Generation]]:
         """Fill the free places."""
-        while len(self._running) < self._max_parallel:
-            number, job = next(waiting, (-1, None))
-            if job is None:
-                return
+        while waiting and len(self._running) < max_parallel:
+            number = waiting.popleft()
             try:
-                reading, remember = job()
-            except MaglioError as error:
-                yield self._ended(number, Generation.failed(error))
+                reading, remember = self._jobs[number]()
+            except Exception as error:  # of its prompt or its source: the others go on
+                ended = self._ended(number, error, Generation.failed(error))
+                if ended is not None:
+                    yield ended
                 continue
             if reading.sequence.finish_reason is not None:  # nothing is to be generated
-                yield self._ended(number, reading.result())
+                remember()
+                yield self._told(number, reading.result())
                 continue
-            self._running[number] = reading, remember
+            self._running[reading.sequence] = _Running(number, reading, remember)
             self._scheduler.add(reading.sequence)
 
     def _step(self) -> Iterator[tuple[int, Generation]]:
-        numbers = {id(reading.sequence): n for n, (reading, _) in self._running.items()}
         for sequence, _, error in self._scheduler.step():
-            number = numbers[id(sequence)]
-            reading, remember = self._running[number]
-            for token in sequence.take():
-                reading.read(token.id)
-            if error is None and sequence.finish_reason is None:
-                continue
-            del self._running[number]
+            number, reading, remember = self._running[sequence]
             if error is None:
+                for token in sequence.take():
+                    reading.read(token.id)
+                if sequence.finish_reason is None:
+                    continue
                 remember()
-            else:
-                reading.close()
-            sequence.evict()
-            yield self._ended(number, reading.result(error))
+            del self._running[sequence]
+            reading.close()
+            result = reading.result(error)
+            sequence.evict(release=True)
+            ended = self._ended(number, error, result)
+            if ended is not None:
+                yield ended
 
-    def _ended(self, number: int, generation: Generation) -> tuple[int, Generation]:
+    def _ended(
+        self, number: int, error: Exception | None, result: Generation
+    ) -> tuple[int, Generation] | None:
+        """What to yield; ``None`` for a job that is tried again."""
+        had_company = len(self._jobs) > 1 and self._max_parallel > 1
+        if isinstance(error, OutOfMemoryError) and had_company and number not in self._tried:
+            self._tried.add(number)
+            self._again.append(number)
+            return None
+        return self._told(number, result)
+
+    def _told(self, number: int, generation: Generation) -> tuple[int, Generation]:
         self._done += 1
         if self._progress is not None:
             try:
@@ -127,13 +160,22 @@ class SharedBeginning:
             OutOfMemoryError: there is no memory for it.
         """
         shared = len(self._tokens)
-        if shared == 0 or list(prompt[:shared]) != self._tokens or shared >= self._engine.n_ctx:
+        if (
+            len(prompt) > self._engine.n_ctx
+            or shared == 0
+            or list(prompt[:shared]) != self._tokens
+            or shared >= self._engine.n_ctx
+        ):
             return self._engine.new_cache()
         if self._session is None:
             session = Session(self._engine)
             session.prefill(self._tokens)
             self._session = session
         return self._session.cache.fork(shared)
+
+    def release(self) -> None:
+        """Give its memory back; caches that share it keep it."""
+        self._session, self._tokens = None, []
 
 
 def common_beginning(prompts: Sequence[Sequence[int]]) -> list[int]:
@@ -160,7 +202,7 @@ def sampling_of_each(
         InvalidArgumentError: there are more or fewer, or it is something else.
     """
     if sampling is None or isinstance(sampling, SamplingParams):
-        return [sampling or SamplingParams()] * n
+        return [SamplingParams() if sampling is None else sampling] * n
     listed = isinstance(sampling, Sequence) and len(sampling) == n
     if not listed or not all(isinstance(each, SamplingParams) for each in sampling):
         raise InvalidArgumentError(

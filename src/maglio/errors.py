@@ -15,10 +15,6 @@ class IndexFileError(MaglioError):
     """A saved index cannot be written, read or trusted; the message names the file and why."""
 
 
-class ProfileError(MaglioError):
-    """A measured cost profile cannot be written or removed; the message names the file and why."""
-
-
 class InvalidArgumentError(MaglioError, ValueError):
     """An argument has a value that can never work; the message names it and the valid range."""
 

@@ -7,6 +7,7 @@ words; callers know what the file was for, and say so in an error of their own.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import stat
@@ -84,13 +85,26 @@ def read_regular(path: Path, limit: int) -> bytes:
     Raises:
         OSError: it cannot be read, is not a regular file, or is larger.
     """
+    with open_regular(path) as file:
+        return read_bounded(file, limit)
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file to read.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
     _checked_name(path)
     _check_kind(os.stat(path))
     # A pipe that took its place since then must not make us wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        _check_kind(os.fstat(descriptor))
-        return read_bounded(file, limit)
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+    try:
+        _check_kind(os.fstat(file.fileno()))
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def read_bounded(file: IO[bytes], limit: int) -> bytes:

@@ -13,9 +13,9 @@ from maglio.decode import FinishReason, GenerationStats, run, total
 from maglio.decode import Sequence as TokenSequence
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine
-from maglio.errors import InvalidArgumentError
+from maglio.one_thread import OneThread, Steps, one_thread
 from maglio.text import StopMatcher, Tokenizer, Transcript
-from maglio.tokens import checked_tokens
+from maglio.tokens import ANY_VOCABULARY, checked_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Generation:
         tokens: ids of all generated tokens, a stop token included.
         text: their text, cut before the stop string if one ended it.
         finish_reason: ``stop`` (a stop token or a stop string) or ``length`` (``max_tokens``, or
-            the context is full); ``None`` when it failed.
+            the context is full); ``None`` when it failed or was ended early.
         stats: counts and times.
         error: why it failed, where one generation of many does not end the others. What was
             generated before is in ``tokens`` and ``text``.
@@ -67,19 +67,28 @@ class Ending:
     Attributes:
         max_tokens: most tokens to generate; the context's end may come first.
         stop: it ends before the first of these texts. One that spells a control token ends it at
-            that token.
+            that token. A text alone is one.
         stop_ids: ids that end it, besides the model's own.
+
+    Raises:
+        InvalidArgumentError: a field has a value that can never work.
     """
 
     max_tokens: int
     stop: Sequence[str] = ()
     stop_ids: Sequence[int] = ()
 
-    def check(self, tokenizer: Tokenizer, n_vocab: int) -> None:
-        """Raise InvalidArgumentError if a generation could never end so."""
+    def __post_init__(self) -> None:
         check_int("max_tokens", self.max_tokens, 0, MAX_TOKEN_ID)
-        checked_tokens("stop_tokens", self.ids(tokenizer), n_vocab)
+        if isinstance(self.stop, str):
+            object.__setattr__(self, "stop", (self.stop,))
         StopMatcher(self.stop)
+        stop_ids = tuple(checked_tokens("stop_tokens", self.stop_ids, ANY_VOCABULARY))
+        object.__setattr__(self, "stop_ids", stop_ids)
+
+    def check(self, n_vocab: int) -> None:
+        """Raise InvalidArgumentError if a token that ends it is outside the vocabulary."""
+        checked_tokens("stop_tokens", self.stop_ids, n_vocab)
 
     def ids(self, tokenizer: Tokenizer) -> frozenset[int]:
         """All ids that end it."""
@@ -115,8 +124,20 @@ class Reading:
         sequence.begin(
             prompt, max_tokens=ending.max_tokens, stops=stops, transcript=self.transcript
         )
-        self.pieces: list[str] = []
         self.ids: list[int] = []
+        self._start = sequence.length
+        self._turn = sequence.turn
+        self._end: tuple[FinishReason | None, GenerationStats] | None = None
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why it has ended; ``None`` while it goes on or when it was closed early."""
+        return self.sequence.finish_reason if self._end is None else self._end[0]
+
+    @property
+    def stats(self) -> GenerationStats:
+        """Counts and times so far."""
+        return self.sequence.stats if self._end is None else self._end[1]
 
     def read(self, token: int) -> str:
         """Take a delivered token, and return its text."""
@@ -124,18 +145,23 @@ class Reading:
         self.ids.append(token)
         if self.sequence.finish_reason is not None:
             text += self.transcript.flush()
-        self.pieces.append(text)
         return text
 
     def close(self) -> None:
-        """The generation ends here."""
-        self.transcript.truncate(len(self.ids))  # tokens may be picked and not delivered
-        self.pieces.append(self.transcript.flush())
+        """The generation ends here. Whatever was interrupted, ids and text agree from now on."""
+        if self.sequence.turn is self._turn:  # later the sequence is about something else
+            self.ids[:] = self.sequence.tokens[self._start :]
+            self._end = self.sequence.finish_reason, self.sequence.stats
+        transcript = self.transcript  # it may have read tokens that were not delivered
+        transcript.truncate(min(transcript.length, len(self.ids)))
+        for token in self.ids[transcript.length :]:
+            transcript.push(token)
+        transcript.flush()
 
     @property
     def text(self) -> str:
         """Text so far."""
-        return "".join(self.pieces)
+        return self.transcript.text(len(self.ids))
 
     @property
     def kept(self) -> int:
@@ -144,8 +170,8 @@ class Reading:
 
     def result(self, error: Exception | None = None) -> Generation:
         """Everything, as a value."""
-        reason = None if error is not None else self.sequence.finish_reason
-        return Generation(tuple(self.ids), self.text, reason, self.sequence.stats, error)
+        reason = None if error is not None else self.finish_reason
+        return Generation(tuple(self.ids), self.text, reason, self.stats, error)
 
 
 class Stream(Iterator[TextToken]):
@@ -172,8 +198,11 @@ class Stream(Iterator[TextToken]):
     ) -> None:
         self._reading = reading
         self._on_end = on_end
-        self._tokens = run(engine, reading.sequence, cost, progress=progress)
+        self._use = OneThread("this generation")
+        tokens = run(engine, reading.sequence, cost, progress=progress)
+        self._tokens = Steps("this generation", tokens)
 
+    @one_thread
     def __next__(self) -> TextToken:
         try:
             token = next(self._tokens)
@@ -183,11 +212,10 @@ class Stream(Iterator[TextToken]):
         text = self._reading.read(token.id)
         return TextToken(token.id, text, token.source)
 
+    @one_thread
     def close(self) -> None:
         """End the generation here. Does nothing when it has ended by itself."""
-        close = getattr(self._tokens, "close", None)
-        if close is not None:
-            close()
+        self._tokens.close()
         self._reading.close()
         if self._on_end is not None:
             on_end, self._on_end = self._on_end, None
@@ -214,26 +242,15 @@ class Stream(Iterator[TextToken]):
     @property
     def finish_reason(self) -> FinishReason | None:
         """``stop``, ``length``, or ``None`` while it is going on or when it was closed early."""
-        return self._reading.sequence.finish_reason
+        return self._reading.finish_reason
 
     @property
     def stats(self) -> GenerationStats:
         """Counts and times so far."""
-        return self._reading.sequence.stats
+        return self._reading.stats
 
     def result(self) -> Generation:
         """Run to the end and return everything."""
         for _ in self:
             pass
         return self._reading.result()
-
-
-def texts_of(stop: Sequence[str]) -> Sequence[str]:
-    """The stop strings; a text alone is one.
-
-    Raises:
-        InvalidArgumentError: it is neither.
-    """
-    if not isinstance(stop, Sequence):
-        raise InvalidArgumentError(f"stop is {stop!r:.80}, must be texts")
-    return (stop,) if isinstance(stop, str) else stop

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from maglio.default_model import default_model_path
 from maglio.engine.registry import open_model
+from maglio.errors import InvalidArgumentError
 from maglio.model import Model
 
 
@@ -22,8 +24,8 @@ def load(
 
     Args:
         path: a GGUF file; the installed default model when ``None``.
-        engine: ``native``, Maglio's own; the name of an engine that another package brings; or
-            ``auto``, the first that runs the model.
+        engine: ``native``, Maglio's own, which ``auto`` stands for; or the name of an engine that
+            another package brings.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
         kv_cache: precision of the KV cache: ``f16``.
@@ -34,6 +36,8 @@ def load(
         InvalidArgumentError: an argument is out of range, or the engine does not have it.
         OutOfMemoryError: the model does not fit in memory.
     """
+    if not isinstance(path, (str, os.PathLike, type(None))):
+        raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")
     given = {"n_ctx": n_ctx, "threads": threads, "kv_cache": kv_cache, **options}
     opened = open_model(engine, Path(default_model_path() if path is None else path), given)
     return Model(

@@ -1,4 +1,4 @@
-"""A loaded model, and what can be done with it: the library's front door."""
+"""A loaded model: what the library offers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from maglio.economics.profile import ProfileKey, ProfileStore
 from maglio.engine.base import Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Ending, Generation, Reading, Stream, texts_of
+from maglio.generation import Ending, Generation, Reading, Stream
 from maglio.history_file import HistoryFile
 from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafting, DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
+from maglio.tokens import checked_tokens
 
 Prompt = str | Sequence[int]
 """Text, encoded with the model's tokenizer, or token ids, taken as they are."""
@@ -125,8 +126,8 @@ class Model:
             ContextFullError: the prompt is longer than the context.
         """
         ids = self._encode(prompt)
-        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
-        sampling = sampling or SamplingParams()
+        ending = Ending(max_tokens=max_tokens, stop=stop, stop_ids=stop_tokens)
+        sampling = SamplingParams() if sampling is None else sampling
         drafting = self._start(speculation, sampling, references)
         reading, remember = self._begin(ids, ending, sampling, drafting)
         return Stream(self.engine, reading, drafting.cost, progress=on_prefill, on_end=remember)
@@ -227,32 +228,35 @@ class Model:
                 of its own generation.
             OutOfMemoryError: a reference is too large to index.
         """
-        given = list(prompts)
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+            raise InvalidArgumentError(f"prompts is {prompts!r:.80}, must be several prompts")
+        given = [self._try_encode(prompt) for prompt in prompts]
         check_int("max_parallel", max_parallel, 1, 1 << 16)
         each_sampling = sampling_of_each(sampling, len(given))
-        if isinstance(speculation, Speculation) and isinstance(speculation.source, DraftSource):
-            raise InvalidArgumentError(
-                "a draft source serves one stream; give a function that makes one as source of "
-                "the Speculation"
-            )
-        self.drafting.start(speculation, SamplingParams())  # raises for what can never work
-        ending = Ending(max_tokens=max_tokens, stop=texts_of(stop), stop_ids=tuple(stop_tokens))
-        ending.check(self.tokenizer, self.engine.n_vocab)
+        if isinstance(speculation, Speculation):
+            speculation = speculation.for_many()
+        ending = Ending(max_tokens=max_tokens, stop=stop, stop_ids=stop_tokens)
+        ending.check(self.engine.n_vocab)
         indexed = [index_reference(r, self.tokenizer) for r in each(references)]
-        shared = SharedBeginning(self.engine, [self._try_encode(prompt) for prompt in given])
+        # Raises for what can never work.
+        cost = self._start(speculation, SamplingParams(), indexed).cost
+        shared = SharedBeginning(self.engine, [ids for ids in given if isinstance(ids, list)])
 
         def job(number: int) -> Job:
             def begin() -> tuple[Reading, Callable[[], None]]:
-                ids = self._encode(given[number])
+                ids = given[number]
+                if isinstance(ids, MaglioError):
+                    raise ids
                 drafting = self._start(speculation, each_sampling[number], indexed)
                 return self._begin(ids, ending, each_sampling[number], drafting, shared)
 
             return begin
 
         batch = Batch(
-            Scheduler(self.engine, self.drafting.cost),
+            Scheduler(self.engine, cost),
             [job(number) for number in range(len(given))],
             max_parallel=min(max_parallel, self.engine.max_rows),
+            shared=shared,
             progress=progress,
         )
         if as_completed:
@@ -305,7 +309,7 @@ class Model:
             references=references,
             max_tokens=max_tokens,
             on_full=on_full,
-            stop=texts_of(stop),
+            stop=stop,
             on_prefill=on_prefill,
             tools=tools,
             template_variables=template_variables,
@@ -374,17 +378,20 @@ class Model:
         for document in documents:
             source.add_reference(index_reference(document, self.tokenizer))
 
-    def _try_encode(self, prompt: Prompt) -> Sequence[int]:
-        """The ids of a prompt; none if it has none, which is told when its turn comes."""
+    def _try_encode(self, prompt: Prompt) -> list[int] | MaglioError:
+        """The ids of a prompt, or why it has none."""
         try:
             return self._encode(prompt)
-        except MaglioError:
-            return ()
+        except MaglioError as error:
+            return error
 
-    def _encode(self, prompt: Prompt) -> Sequence[int]:
+    def _encode(self, prompt: Prompt) -> list[int]:
         if not isinstance(prompt, (str, Sequence, np.ndarray)) or isinstance(prompt, bytes):
             raise InvalidArgumentError(f"the prompt is {prompt!r:.80}, must be text or token ids")
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(prompt)
+        else:
+            ids = checked_tokens("prompt_tokens", prompt, self.engine.n_vocab)
         if len(ids) == 0:
             raise InvalidArgumentError(
                 "the prompt is empty; give at least one token for the model to continue"

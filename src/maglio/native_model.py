@@ -30,6 +30,7 @@ def open_native(
             f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
             f"{engine.n_vocab}; the file contradicts itself"
         )
+    file.check_unchanged()
     return Opened(engine, tokenizer, read_chat_template(file), file.path)
 
 

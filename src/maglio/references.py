@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.files import read_regular
 from maglio.machine import available_memory
 from maglio.text import Tokenizer
+from maglio.text.utf8 import to_bytes
 
 Reference = str | Path | Sequence[int] | npt.NDArray[np.integer] | FrozenAutomaton
 """Text, encoded with the model's tokenizer; the path of a text file, a folder of them, or an index
@@ -31,6 +33,12 @@ INDEX_SUFFIX = ".maglio"
 MAX_FILES = 10_000
 MAX_BYTES = 1 << 28
 _BYTES_PER_TOKEN = 160  # while an index is built
+_PIECE = 1 << 18  # bytes encoded at a time
+_BYTES_PER_ENCODED = 256  # what a tokenizer needs for a byte of them
+# Where to cut a text, best first.
+_PLACES = tuple(
+    map(re.compile, (rb"[!-~]\n(?=[A-Za-z])", rb"[!-~](?= [A-Za-z])", rb"\n(?=\S)", rb"\s(?=\S)"))
+)
 _INDEX_MAGIC = b"MAGLIOIX"
 _PROBE = 8192  # bytes looked at to tell text from other data
 
@@ -71,7 +79,7 @@ def index_reference(reference: Reference, tokenizer: Tokenizer) -> FrozenAutomat
             "FrozenAutomaton"
         )
     if isinstance(reference, str):
-        return _index(tokenizer.encode(reference, add_special=False), "the reference")
+        return _index(_encoded([to_bytes(reference)], tokenizer, "the reference"), "the reference")
     return _index(reference, "the reference")
 
 
@@ -102,16 +110,66 @@ def index_files(
         OutOfMemoryError: the index does not fit in memory.
     """
     files = _text_files(paths)
-    ids = array("i")
-    separator = [] if tokenizer.eos_id is None else [tokenizer.eos_id]
-    for number, file in enumerate(files):
-        if progress is not None:
-            progress(number, len(files), file)
-        if number > 0:
-            ids.extend(separator)
-        ids.extend(tokenizer.encode(_read(file), add_special=False))
     what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    return _index(np.asarray(ids, dtype=np.int32), what)
+
+    def texts() -> Iterator[bytes]:
+        for number, file in enumerate(files):
+            if progress is not None:
+                progress(number, len(files), file)
+            _check_memory(_size(file), what)
+            yield _read(file)
+
+    return _index(_encoded(texts(), tokenizer, what), what)
+
+
+def _encoded(texts: Iterable[bytes], tokenizer: Tokenizer, what: str) -> npt.NDArray[np.int32]:
+    """The ids of texts, joined by the token that ends a text, if there is one.
+
+    A tokenizer needs some hundred bytes for each byte that it encodes at a time, so long texts are
+    encoded in pieces, and these are what the ids of a reference mean. Pieces end where a line does,
+    between a character that is no space and a letter, or else before the space of a word; there the
+    byte-level tokenizers cut anyway, so theirs are the ids of the whole text. Where there is no
+    such place, and with other tokenizers, some ids around a cut may be others. That costs the
+    drafts of a few tokens, and nothing else.
+    """
+    ids = array("i")
+    for number, text in enumerate(texts):
+        if number > 0 and tokenizer.eos_id is not None:
+            ids.append(tokenizer.eos_id)
+        for piece in _pieces(text):
+            _check_memory(len(ids) * _BYTES_PER_TOKEN + len(piece) * _BYTES_PER_ENCODED, what)
+            ids.extend(tokenizer.encode(piece, add_special=False))
+    return np.asarray(ids, dtype=np.int32)
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    begin = 0
+    while len(text) - begin > _PIECE:
+        end = _cut(text, begin + _PIECE // 2, begin + _PIECE)
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
+def _cut(text: bytes, first: int, last: int) -> int:
+    """The best place for a cut from ``first`` up to ``last``: the last of the best kind."""
+    window = text[first - 1 : last + 1]
+    for place in _PLACES:
+        ends = [found.end() for found in place.finditer(window)]
+        if ends and ends[-1] > 1:
+            return first + ends[-1] - 1
+    while last > first and text[last] & 0xC0 == 0x80:  # not within a character
+        last -= 1
+    return last
+
+
+def _check_memory(needed: int, what: str) -> None:
+    available = available_memory()
+    if available is not None and needed > available:
+        raise OutOfMemoryError(
+            f"indexing {what} needs more than {needed / 1e6:,.0f} MB, and "
+            f"{available / 1e6:,.0f} MB are available; use less text"
+        )
 
 
 def _index(tokens: Sequence[int] | npt.NDArray[np.integer], what: str) -> FrozenAutomaton:

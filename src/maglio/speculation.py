@@ -7,7 +7,7 @@ Boundary: chooses and joins parts of :mod:`maglio.draft`, :mod:`maglio.economics
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,6 +70,24 @@ class Speculation:
                 f"history is {self.history!r:.80}, must be True, False, a name or a History"
             )
 
+    def for_many(self) -> Speculation:
+        """The same for streams that share forwards: they learn costs together.
+
+        Raises:
+            InvalidArgumentError: the source is one that serves a single stream.
+        """
+        if isinstance(self.source, DraftSource):
+            raise InvalidArgumentError(
+                "a draft source serves one stream; give a function that makes one as source of "
+                "the Speculation"
+            )
+        return self if self.cost is None else replace(self, cost=live(self.cost))
+
+
+def live(cost: CostModel) -> LiveCost:
+    """The cost model as one that learns."""
+    return cost if isinstance(cost, LiveCost) else LiveCost(cost)
+
 
 class Drafting(NamedTuple):
     """What a stream needs to draft.
@@ -90,7 +108,7 @@ class DraftingSetup:
 
     Args:
         n_vocab: number of token ids.
-        curve: tells what a forward costs; asked once, when drafting is first set up.
+        curve: tells what a forward costs; asked once, when it is first needed.
         can_rewind: whether the engine can drop rejected draft tokens. Without it nothing is
             drafted.
     """
@@ -130,7 +148,7 @@ class DraftingSetup:
         if not isinstance(sampling, SamplingParams):
             raise InvalidArgumentError(f"sampling is {sampling!r:.80}, must be SamplingParams")
         how = speculation if isinstance(speculation, Speculation) else Speculation()
-        cost = self.cost if how.cost is None else LiveCost(how.cost)
+        cost = self.cost if how.cost is None else live(how.cost)
         if speculation is False or not self._can_rewind:
             return Drafting(None, cost, None)
         history = self._history_of(how)
@@ -145,7 +163,13 @@ class DraftingSetup:
         if how.gate is not False:
             options = how.gate if isinstance(how.gate, GateOptions) else source.gate
             gate = CostGate(cost, options=options)
-        drafter = Drafter(source, self._n_vocab, max_draft=how.max_draft, gate=gate)
+        drafter = Drafter(
+            source,
+            self._n_vocab,
+            max_draft=how.max_draft,
+            gate=gate,
+            is_used=source is how.source,
+        )
         return Drafting(drafter, cost, history)
 
     def _history_of(self, how: Speculation) -> History | None:

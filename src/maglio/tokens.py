@@ -28,7 +28,8 @@ def checked_tokens(name: str, tokens: Iterable[int], n_vocab: int) -> list[int]:
     Raises:
         InvalidArgumentError: one of them is not an integer of the vocabulary; says which.
     """
-    if not isinstance(tokens, Iterable):
+    is_flat = not isinstance(tokens, np.ndarray) or tokens.ndim == 1
+    if not isinstance(tokens, Iterable) or not is_flat:
         raise InvalidArgumentError(f"{name} is {tokens!r:.80}, must be a sequence of token ids")
     checked: list[int] = []
     for index, token in enumerate(tokens):

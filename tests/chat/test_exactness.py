@@ -115,7 +115,7 @@ def check_index(chat):
     index = drafter.source
     known = list(chat._stream._sequence.tokens[: drafter._told])
     assert list(index._stream) == known
-    assert index._conversation[0]._index.total_tokens == len(known)
+    assert index._conversation[0]._level().total_tokens == len(known)
     assert known == list(chat.tokens[: len(known)])
 
 

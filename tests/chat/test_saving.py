@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import maglio
-from maglio.errors import ConversationFileError, IndexFileError
+from maglio.errors import ConversationFileError, IndexFileError, OutOfMemoryError
 from maglio.history_file import MAX_TOKENS, HistoryFile
 from support.chat_model import STOP
 
@@ -116,6 +116,7 @@ DAMAGES = {
     "sampling that cannot work": lambda d: d | {"sampling": {"temperature": "hot"}},
     "unknown sampling": lambda d: d | {"sampling": {"magic": 1}},
     "bias that is none": lambda d: d | {"sampling": {"logit_bias": 3}},
+    "a bias outside the vocabulary": lambda d: d | {"sampling": {"logit_bias": [[300, 1.0]]}},
     "a system prompt that is none": lambda d: d | {"system": 1},
     "a reference that is none": lambda d: d | {"references": [{"url": "x"}]},
 }
@@ -133,6 +134,23 @@ def test_a_damaged_file_is_refused_and_changes_nothing(model, tmp_path, damage):
     with pytest.raises(ConversationFileError, match=r"cannot load .*talk\.json"):
         chat.load(path)
     assert (chat.tokens, chat.position, chat.turns) == before
+
+
+def test_a_load_that_runs_out_of_memory_changes_nothing(model, tmp_path, monkeypatch):
+    chat, other = model.chat(max_tokens=5), model.chat(max_tokens=5)
+    talk(other, "hi", "on and on")
+    other.save(tmp_path / "talk.json")
+    talk(chat, "hi")
+    chat.add_reference("text")
+    before = (chat.tokens, chat.position, chat.turns, chat.references)
+
+    def no_memory(*_):
+        raise OutOfMemoryError("none")
+
+    monkeypatch.setattr(model.drafting, "start", no_memory)
+    with pytest.raises(OutOfMemoryError):
+        chat.load(tmp_path / "talk.json")
+    assert (chat.tokens, chat.position, chat.turns, chat.references) == before
 
 
 def test_files_that_cannot_be_used_are_named(model, tmp_path):
@@ -180,7 +198,7 @@ def test_being_killed_while_saving_loses_nothing_saved_before(tmp_path, what, at
         assert kept.tokens().tolist() == [n for n in range(1, saved + 1) for _ in range(9)]
         kept.add(np.array([3], np.int32))  # no lock is left behind
     else:
-        chat = maglio.chat.saved.read(tmp_path / "talk.json", 300)
+        chat = maglio.chat.saved.read(tmp_path / "talk.json", "f", 300)
         assert chat.position == saved
         assert len(chat.turns) == 50
 

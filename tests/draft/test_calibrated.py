@@ -52,7 +52,7 @@ def forecast(agreed: int, tokens, evidence=None) -> Forecast:
 
 
 def hazard(calibration: Calibration, agreed: int, evidence: int = 0) -> float:
-    return calibration.hazards(forecast(agreed, [1], bytes([evidence])))[0]
+    return calibration.hazard(forecast(agreed, [1], bytes([evidence])).cells[0])
 
 
 def tried(calibration: Calibration, agreed: int) -> tuple[float, float]:

@@ -132,6 +132,15 @@ def test_a_cursor_outlives_the_file(path, saved):
     assert cursor.match_length == 2
 
 
+@pytest.mark.parametrize("data", [b"", b"\xff" * 4096], ids=["cut short", "overwritten"])
+def test_writing_into_a_small_file_leaves_open_indexes_alone(path, saved, data):
+    opened = FrozenAutomaton.open(path)
+    before = exercise(opened, DOCUMENT)
+    path.write_bytes(data)
+    assert exercise(opened, DOCUMENT) == before
+    assert opened.check() == ""
+
+
 def test_a_failed_save_says_so_and_leaves_nothing(tmp_path):
     index = FrozenAutomaton(array([1, 2]))
     (tmp_path / "taken").mkdir()

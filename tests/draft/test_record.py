@@ -11,8 +11,8 @@ from maglio.draft.calibrated import CalibratedPolicy
 from maglio.draft.cascade import Cascade
 from maglio.draft.record import RecordOptions, RecordPolicy
 from maglio.draft.source import Draft, Step
-from maglio.economics.cost import FLAT_COST
-from maglio.economics.gate import RECORD_GATE
+from maglio.economics.cost import FLAT_COST, NATIVE_COST
+from maglio.economics.gate import CostGate, GateOptions
 from maglio.errors import InvalidArgumentError
 from support.cascades import plain, prompt, proposed, record_cascade, verified
 
@@ -135,8 +135,8 @@ def test_drafts_shorter_than_the_minimum_are_not_made():
 
 
 def test_its_lengths_follow_acceptance_by_the_gate():
-    assert RecordPolicy().gate is RECORD_GATE
-    assert RECORD_GATE.adapts_budget
+    assert RecordPolicy().gate == GateOptions()
+    assert GateOptions().adapts_budget
 
 
 @pytest.mark.parametrize(
@@ -267,3 +267,13 @@ def test_that_claim_is_not_vacuous():
     rng = np.random.default_rng(1)
     stream = [rng.integers(0, 5, size=2).tolist() for _ in range(40)] + [[1, 2]] * 30
     assert 10 < drive(*pair_of_cascades(), stream) < 50
+
+
+def test_a_gate_never_asks_for_less_than_the_policy_drafts():
+    options = RecordOptions(min_draft=5)
+    gate = CostGate(NATIVE_COST, options=RecordPolicy(options).gate)
+    for _ in range(3):
+        gate.record(rows=6, committed=3)
+    gate.record(rows=17, committed=1)
+    assert gate.state == "on"
+    assert gate.budget(16) >= 5

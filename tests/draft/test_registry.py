@@ -8,7 +8,7 @@ from maglio.draft.past import History
 from maglio.draft.record import RecordOptions
 from maglio.draft.registry import SOURCES, Setting, calibrated, record
 from maglio.economics.cost import FLAT_COST
-from maglio.economics.gate import CALIBRATED_GATE, RECORD_GATE
+from maglio.economics.gate import CALIBRATED_GATE, GateOptions
 from maglio.speculation import Speculation
 from support.cascades import prompt, proposed
 
@@ -25,14 +25,14 @@ def with_history() -> Setting:
     ("name", "members", "gate"),
     [
         ("calibrated", ["conversation", "history"], CALIBRATED_GATE),
-        ("record", ["conversation", "recycling"], RECORD_GATE),
-        ("recycling", ["recycling"], RECORD_GATE),
+        ("record", ["conversation", "recycling"], GateOptions()),
+        ("recycling", ["recycling"], GateOptions()),
     ],
 )
 def test_a_name_stands_for_members_and_a_gate(name, members, gate):
     source = SOURCES[name](with_history())
     assert list(source.parts()) == members
-    assert source.gate is gate
+    assert source.gate == gate
     assert Speculation(source=name).source == name
 
 

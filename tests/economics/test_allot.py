@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.economics.allot import allot
+from maglio.economics.allot import allot, could_pay
 from maglio.economics.cost import FLAT_COST, NATIVE_COST, CostCurve
 
 MOST_ROWS = 4 + 4 * 4 + 8
@@ -127,3 +127,18 @@ def test_nothing_to_draft_is_no_length_or_none():
 def test_a_token_that_is_sure_to_be_rejected_is_never_drafted():
     free = CostCurve([(1, 1.0), (2, 1.0)])
     assert allot([[0.0, 1.0], [1.0, 0.0, 1.0]], free) == [0, 1]
+
+
+@given(streams=st.integers(2, 20), cost=costs)
+def test_where_no_draft_could_pay_none_of_good_odds_is_allotted(streams, cost):
+    if not could_pay(streams, cost):
+        odds = [[0.94] * 8, *([()] * (streams - 1))]
+        assert sum(allot(odds, cost)) == 0
+
+
+def test_drafts_stop_to_pay_where_rows_cost_as_much_as_streams():
+    linear = CostCurve([(1, 1.0), (64, 64.0)])
+    assert could_pay(1, linear)
+    assert not could_pay(2, linear)
+    flat = CostCurve([(1, 1.0), (64, 1.5)])
+    assert could_pay(40, flat)

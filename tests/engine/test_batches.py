@@ -14,20 +14,21 @@ from support.models import FAMILIES
 from support.tiny import ISAS, TinyModels, random_tokens
 
 N_TOKENS = 200  # crosses three borders of 64 positions and gemma3's window of 32
-BRANCHES = 3  # streams that may begin alike
+BRANCHES = 3
 MODELS = [(family, fmt) for family in FAMILIES for fmt in ("F16", "Q4_0", "Q5_1", "Q6_K", "Q8_0")]
 
 
 class Stream:
-    """A cache, what it was fed, and a stream of tokens to go on with.
-
-    The tokens of a stream are a function of its seed and the position, and its first positions may
-    be those of another one.
-    """
+    """A cache, and the tokens that it is fed one part after the other."""
 
     def __init__(self, cache: Cache, tokens: list[int]) -> None:
         self.cache = cache
         self.tokens = tokens
+
+    def become_fork(self, other: Stream, length: int, tail: list[int]) -> None:
+        """Go on from the first positions of another stream with tokens of its own."""
+        self.cache = other.cache.fork(length)
+        self.tokens = other.tokens[:length] + tail[length:]
 
 
 def rows_alone(engine: NativeEngine, tokens: list[int]) -> np.ndarray:
@@ -58,10 +59,7 @@ def truth() -> Truth:
 
 
 def stream_tokens(engine: NativeEngine, branch: int) -> list[int]:
-    """Token streams that share their first 70 positions."""
-    common = random_tokens(engine.n_vocab, N_TOKENS, 100)
-    own = random_tokens(engine.n_vocab, N_TOKENS, branch)
-    return common[:70] + own[70:]
+    return random_tokens(engine.n_vocab, N_TOKENS, branch)
 
 
 # What happens to one cache: (kind, number).
@@ -118,9 +116,9 @@ def test_no_neighbour_and_no_fork_changes_a_bit(
                 assert stream.cache.truncate(min(n, at)) == min(n, at)
                 continue
             if kind == "fork":
-                kept = min(n, at)
-                same = stream.tokens if kept > 70 else tokens[n % BRANCHES]
-                stream.cache, stream.tokens = stream.cache.fork(kept), same
+                heir = streams[(index + 1 + n) % n_caches]
+                if heir is not stream and all(heir is not other for other, *_ in judged):
+                    heir.become_fork(stream, min(n, at), tokens[n % BRANCHES])
                 continue
             n = min(n, N_TOKENS - at, room)
             if n < 1:

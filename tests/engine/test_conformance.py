@@ -115,7 +115,7 @@ class Tears(ToyEngine):
         (SharesForks, "a_fork_is_independent"),
         (TakesAnything, "what_cannot_be_done_changes_nothing"),
         (RaisesForeignErrors, "what_cannot_be_done_changes_nothing"),
-        (Tears, "an_interrupt_tears_nothing"),
+        (Tears, "an_interrupt_leaves_a_usable_cache"),
     ],
 )
 def test_a_broken_engine_is_found(broken, claim):

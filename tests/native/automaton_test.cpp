@@ -296,6 +296,32 @@ void a_hostile_body_is_refused_or_harmless() {
   CHECK(accepted > 100);
 }
 
+// As a mapped file may become under a reader.
+void a_body_that_changes_after_its_check_ends_every_walk() {
+  const int32_t extremes[] = {
+      -1, 0, 1, 77, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::min()};
+  for (const Tokens& document : streams(40)) {
+    const auto index = FrozenAutomaton::build(document.data(), document.size());
+    const size_t words = index->sizes().body_words();
+    for (int trial = 0; trial < 1000; ++trial) {
+      const auto body =
+          std::make_shared<std::vector<int32_t>>(index->body(), index->body() + words);
+      const auto changing =
+          std::make_shared<const FrozenAutomaton>(index->sizes(), body->data(), body);
+      FrozenCursor cursor(changing);
+      Tokens draft(document.size() + 2);
+      std::vector<Evidence> evidence(draft.size());
+      for (const int32_t token : document) {
+        const int32_t value = below(2) ? extremes[below(std::size(extremes))] : below(90);
+        (*body)[below(words)] = value;
+        cursor.advance(token);
+        CHECK(cursor.draft(draft.size(), draft.data(), evidence.data()) <= document.size());
+        CHECK(cursor.match_length() >= 0);
+      }
+    }
+  }
+}
+
 void a_damaged_file_is_refused() {
   const std::string path = "automaton_test." + std::to_string(::getpid()) + ".idx";
   const Tokens document = random_stream(60, 5);
@@ -336,6 +362,7 @@ int main() {
   a_failed_append_poisons_wherever_it_fails();
   a_cursor_finds_the_longest_match_with_a_continuation();
   a_hostile_body_is_refused_or_harmless();
+  a_body_that_changes_after_its_check_ends_every_walk();
   a_damaged_file_is_refused();
   std::puts("automaton: ok");
   return 0;

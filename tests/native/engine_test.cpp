@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -237,6 +238,36 @@ void threads_at_the_end_of_one_cache() {
   CHECK(same_bits(feed(engine, *cache, 0, 70), logits_of(engine, 70, 1)));
 }
 
+void what_is_not_finite_has_no_scale_and_makes_nan() {
+  constexpr int kCols = 64;
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const Kernels* kernels : maglio::available_kernels()) {
+    for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+      for (int at = 0; at < 32; ++at) {
+        std::vector<float> values(kCols, 2.5f), scales(2), scaled_sums(2);
+        std::vector<int8_t> codes(kCols, 1);
+        std::vector<int32_t> neg_sums(4, 1);
+        values[static_cast<size_t>(at)] = bad;
+        const maglio::Activations x{kCols,         values.data(),      codes.data(),
+                                    scales.data(), scaled_sums.data(), neg_sums.data()};
+        kernels->quantize(x, 0, 2);
+        CHECK(scales[0] != scales[0] && scaled_sums[0] != scaled_sums[0]);
+        CHECK(neg_sums[0] == 0 && neg_sums[1] == 0);
+        CHECK(std::count(codes.begin(), codes.begin() + 32, 0) == 32);
+        CHECK(scales[1] == 2.5f / 127.0f && neg_sums[2] == -16 * 127 && codes[63] == 127);
+      }
+    }
+  }
+}
+
+void shares_are_done_once_each() {
+  for (int count : {1, 2, 7}) {
+    std::vector<int> done(static_cast<size_t>(count), 0);
+    maglio::run_shares(count, [&](int member) { ++done[static_cast<size_t>(member)]; });
+    CHECK(std::count(done.begin(), done.end(), 1) == count);
+  }
+}
+
 void a_model_with_a_wrong_part_does_not_pass_its_check() {
   const maglio::ModelSpec sound = small_model::spec();
   CHECK(sound.check().empty());
@@ -275,6 +306,8 @@ int main() {
   what_cannot_be_fed_is_refused_and_changes_nothing();
   a_batch_without_memory_changes_nothing();
   threads_at_the_end_of_one_cache();
+  what_is_not_finite_has_no_scale_and_makes_nan();
+  shares_are_done_once_each();
   a_model_with_a_wrong_part_does_not_pass_its_check();
   std::puts("engine: ok");
   return 0;

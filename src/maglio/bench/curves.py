@@ -45,7 +45,7 @@ def _read_curve(path: Path) -> CostCurve:
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise DataFileError(f"{path} is no JSON: {error}") from error
+        raise DataFileError(f"{path} is not valid JSON: {error}") from error
     points = _probed(value) if isinstance(value, dict) else value
     if not isinstance(points, list) or not all(map(_is_point, points)):
         raise DataFileError(

@@ -111,7 +111,7 @@ class _Arrays:
         prompt, output = (self._ids(f"{prefix}.{side}") for side in ("prompt", "output"))
         category = self._array(f"{prefix}.category")
         if category.ndim != 0 or category.dtype.kind != "U":
-            raise self._error(f"{prefix}.category", "is not text")
+            raise self._error(f"{prefix}.category", "is no text")
         return Run(
             category=str(category),
             prompt=prompt,
@@ -136,7 +136,7 @@ class _Arrays:
 
     def _checked_ids(self, name: str, array: npt.NDArray[Any]) -> Ids:
         if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 1 << 24:
-            raise self._error(name, "holds something that is not a token id")
+            raise self._error(name, "holds something that is no token id")
         return np.ascontiguousarray(array, dtype=np.int32)
 
     def _logits(self, name: str, count: int) -> npt.NDArray[np.float32] | None:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maglio.bench.data import Dialogue, Message
-from maglio.chat.prompt import PromptEncoder, Rendered
+from maglio.chat.prompt import PromptEncoder
+from maglio.chat.rendered import Rendered
 from maglio.text import ChatTemplate, Tokenizer
 from maglio.text.template import FALLBACK_END
 

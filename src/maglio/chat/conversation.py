@@ -11,33 +11,26 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from maglio.chat import saved
 from maglio.chat.history import Exchanges
-from maglio.chat.prompt import PromptEncoder, Rendered
+from maglio.chat.prompt import PromptEncoder
+from maglio.chat.rendered import Rendered
 from maglio.chat.shelf import ReferenceShelf
-from maglio.chat.stream import ChatStream, StreamModel
+from maglio.chat.stream import ChatModel, ChatStream
 from maglio.chat.turn import Answer, Turn
 from maglio.checks import MAX_TOKEN_ID, check_choice, check_int
 from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Ending
+from maglio.one_thread import OneThread, one_thread
 from maglio.references import Reference, each
 from maglio.speculation import Speculation
-from maglio.text import ChatTemplate, StopMatcher
+from maglio.text import StopMatcher
 from maglio.text.template import FALLBACK_END
 
 OnFull = Literal["stop", "drop"]
-
-
-class ChatModel(StreamModel, Protocol):
-    """What a conversation needs of a model; :class:`maglio.Model` has it."""
-
-    @property
-    def chat_template(self) -> ChatTemplate:
-        """How conversations are written."""
-        ...
 
 
 class Conversation:
@@ -46,6 +39,8 @@ class Conversation:
     The cache keeps what was computed: a turn costs its own tokens, however long the history is.
     After an undo, an edit, or where the template writes earlier turns anew, only what follows the
     first changed token is computed again.
+
+    One thread at a time can use it: another is refused with :class:`~maglio.errors.MaglioError`.
     """
 
     def __init__(
@@ -74,12 +69,15 @@ class Conversation:
         self._encoder = PromptEncoder(
             model.chat_template, model.tokenizer, tools=tools, variables=template_variables
         )
+        self._use = OneThread("this conversation")
         self._history = Exchanges(system)
         self._rendered = Rendered()
         self._spent: list[GenerationStats] = []
         self._open: Answer | None = None
         self._shelf = ReferenceShelf(model.tokenizer)
-        self._stream = ChatStream(model, self._shelf, sampling or SamplingParams(), speculation)
+        self._stream = ChatStream(
+            model, self._shelf, SamplingParams() if sampling is None else sampling, speculation
+        )
         for reference in each(references):
             self.add_reference(reference)
 
@@ -91,6 +89,7 @@ class Conversation:
         return self._history.system
 
     @system.setter
+    @one_thread
     def system(self, text: str | None) -> None:
         self._settle()
         self._become(replace(self._history, system=text))
@@ -144,6 +143,7 @@ class Conversation:
         return self._stream.sampling
 
     @sampling.setter
+    @one_thread
     def sampling(self, params: SamplingParams) -> None:
         self._settle()
         same_numbers = getattr(params, "seed", None) == self.sampling.seed
@@ -175,12 +175,14 @@ class Conversation:
         return self._stream.speculation
 
     @speculation.setter
+    @one_thread
     def speculation(self, speculation: bool | Speculation) -> None:
         self._settle()
         self._stream.go_on(self.sampling, speculation, self.position)
 
     # --- turns -----------------------------------------------------------------------------------
 
+    @one_thread
     def send(self, text: str) -> Answer:
         """Say ``text`` and return the answer, which comes as it is iterated.
 
@@ -198,15 +200,24 @@ class Conversation:
         )
         ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
         stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
+        before, spent = self._history, tuple(self._spent)
         self._history = history
 
         def finish(answer: Answer) -> None:
-            self._end_turn(text, prompt, answer)
+            # An interrupt may have it called again, so it stores results and changes nothing else.
+            self._spent = [*spent, answer.stats]
+            turn, rendered = self._kept(text, prompt, answer)
+            if turn is None:
+                self._history = before  # interrupted before it began: as if nothing had been said
+            else:
+                self._history, self._rendered = history.plus(turn), rendered
+            self._open = None
 
         thinking = prompt.text.text[-64:].rstrip().endswith("<think>")
-        self._open = Answer(stream, finish, begins_thinking=thinking)
+        self._open = Answer(stream, finish, begins_thinking=thinking, use=self._use)
         return self._open
 
+    @one_thread
     def undo(self, turns: int = 1) -> tuple[Turn, ...]:
         """Take back the last turns and return them.
 
@@ -222,11 +233,13 @@ class Conversation:
         self._become(self._history.first(n_turns - turns))
         return gone
 
+    @one_thread
     def retry(self) -> Answer:
         """Take back the last turn and say the same again; sampling goes on, so it may differ."""
         self._check_turn(0)
         return self.edit(len(self.turns) - 1, self.turns[-1].user)
 
+    @one_thread
     def edit(self, turn: int, text: str) -> Answer:
         """Go back to before turn number ``turn``, counted from 0, and say ``text`` instead.
 
@@ -237,10 +250,11 @@ class Conversation:
         self._become(self._history.first(turn))
         try:
             return self.send(text)
-        except MaglioError:
+        except BaseException:  # Ctrl-C too
             self._history, self._rendered = before
             raise
 
+    @one_thread
     def fork(self) -> Conversation:
         """Return an independent conversation that begins like this one.
 
@@ -251,11 +265,13 @@ class Conversation:
         """
         self._settle()
         branch = copy.copy(self)
+        branch._use = OneThread("this conversation")
         branch._spent = list(self._spent)
         branch._shelf = self._shelf.copy()
         branch._stream = self._stream.fork(branch._shelf)
         return branch
 
+    @one_thread
     def drop(self, turn: int) -> Turn:
         """Take turn number ``turn``, counted from 0, out of the conversation and return it."""
         self._check_turn(turn)
@@ -263,6 +279,7 @@ class Conversation:
         self._become(self._history.without(turn))
         return gone
 
+    @one_thread
     def clear(self) -> None:
         """Take back all turns. The system prompt and the references stay."""
         self._settle()
@@ -270,6 +287,7 @@ class Conversation:
 
     # --- references ------------------------------------------------------------------------------
 
+    @one_thread
     def add_reference(self, reference: Reference) -> None:
         """Draft from a document too: a text, a file or folder given as a path, token ids, an index.
 
@@ -284,6 +302,7 @@ class Conversation:
         self._settle()
         self._shelf.add(reference, self._stream.source)
 
+    @one_thread
     def clear_references(self) -> None:
         """Forget all references."""
         self._settle()
@@ -296,6 +315,7 @@ class Conversation:
 
     # --- on disk ---------------------------------------------------------------------------------
 
+    @one_thread
     def save(self, path: str | Path) -> None:
         """Save the conversation as JSON; whatever happens meanwhile, ``path`` is whole.
 
@@ -319,6 +339,7 @@ class Conversation:
             ),
         )
 
+    @one_thread
     def load(self, path: str | Path) -> None:
         """Become the conversation that was saved; cache and indexes follow with the next turn.
 
@@ -330,7 +351,7 @@ class Conversation:
             ChatTemplateError: the chat template does not take its turns; nothing is changed.
         """
         tokenizer = self._model.tokenizer
-        chat = saved.read(Path(path), self._model.engine.n_vocab)
+        chat = saved.read(Path(path), tokenizer.fingerprint, self._model.engine.n_vocab)
         turns = chat.turns
         if chat.fingerprint != tokenizer.fingerprint:
             turns = tuple(
@@ -338,9 +359,11 @@ class Conversation:
                 for turn in turns
             )
         self._settle()
-        self._become(Exchanges(chat.system, turns, chat.dropped))
-        self.clear_references()
+        history = Exchanges(chat.system, turns, chat.dropped)
+        rendered = self._encoder.history(history, self._rendered)
         self._stream.go_on(chat.sampling, self.speculation, chat.position)
+        self._history, self._rendered = history, rendered
+        self.clear_references()
         for reference in chat.references:
             self._add_if_possible(reference)
 
@@ -352,28 +375,30 @@ class Conversation:
         except MaglioError as error:
             warnings.warn(f"a reference is left out: {error}", RuntimeWarning, stacklevel=3)
 
+    @one_thread
     def _settle(self) -> None:
         """End an answer that nobody waits for any more."""
         if self._open is not None:
             self._open.close()
 
-    def _end_turn(self, user: str, prompt: Rendered, answer: Answer) -> None:
-        """Keep what stays of an answer, and make the cache and the indexes forget the rest."""
-        self._open = None
+    def _kept(self, user: str, prompt: Rendered, answer: Answer) -> tuple[Turn | None, Rendered]:
+        """What stays of an answer; the cache and the indexes forget the rest.
+
+        No turn for one that was interrupted before it began.
+        """
         start = len(prompt.ids)
-        ids = self._stream.tokens[start : start + answer.stream.kept]
+        kept = answer.stream.kept
+        ids = answer.tokens[:kept]
         reason = answer.finish_reason
-        self._stream.keep(start + len(ids))
-        self._spent.append(answer.stats)
+        self._stream.keep(start + kept)
         if reason is None and not answer.text and not ids:
-            return  # it was interrupted before it began: as if nothing had been said
-        self._rendered = self._encoder.answer(prompt, answer.text, ids)
+            return None, prompt
         turn = Turn(user, answer.text, ids, reason or "interrupted", answer.stats)
-        self._history = self._history.plus(turn)
+        return turn, self._encoder.answer(prompt, answer.text, ids)
 
     def _become(self, history: Exchanges) -> None:
         """Go on from another history. Cache and indexes are cut back when a message is sent."""
-        self._rendered = self._encoder.history(history, self._rendered)
+        self._rendered = self._encoder.history(history, self._rendered, self._history)
         self._history = history
 
     def _check_turn(self, turn: int) -> None:

@@ -31,6 +31,11 @@ class Exchanges:
             messages.append({"role": "user", "content": user})
         return messages
 
+    def begins(self, other: Exchanges) -> bool:
+        """Whether ``other`` goes on from this one, or is it."""
+        mine = self.system, self.dropped, self.turns
+        return mine == (other.system, other.dropped, other.turns[: len(self.turns)])
+
     def first(self, n: int) -> Exchanges:
         """The first ``n`` turns."""
         return replace(self, turns=self.turns[:n], dropped=min(self.dropped, n))
@@ -41,7 +46,7 @@ class Exchanges:
         return replace(self, turns=turns, dropped=self.dropped - (turn < self.dropped))
 
     def dropping(self, n: int) -> Exchanges:
-        """The same, with ``n`` turns out of the model's sight."""
+        """The same, with ``n`` turns that the model no longer sees."""
         return replace(self, dropped=n)
 
     def plus(self, turn: Turn) -> Exchanges:

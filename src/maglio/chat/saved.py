@@ -17,7 +17,7 @@ from maglio.checks import MAX_SEED, check_int
 from maglio.decode import SamplingParams
 from maglio.errors import ConversationFileError, InvalidArgumentError
 from maglio.files import read_regular, write_atomic
-from maglio.tokens import checked_tokens
+from maglio.tokens import ANY_VOCABULARY, checked_tokens
 
 FORMAT = "maglio-conversation"
 VERSION = 1
@@ -81,8 +81,12 @@ def write(path: Path, chat: SavedChat) -> None:
         raise ConversationFileError(f"cannot save {path}: {error.strerror or error}") from error
 
 
-def read(path: Path, n_vocab: int) -> SavedChat:
-    """Read and check a saved conversation; ids are checked against a vocabulary of ``n_vocab``.
+def read(path: Path, fingerprint: str, n_vocab: int) -> SavedChat:
+    """Read and check a saved conversation.
+
+    Its ids must be below ``n_vocab`` if the tokenizer of this ``fingerprint`` made them: the
+    vocabulary of another one may be larger. Those of its logit bias always must: nothing encodes
+    them anew.
 
     Raises:
         ConversationFileError: the file cannot be read, or is not a sound conversation.
@@ -96,7 +100,7 @@ def read(path: Path, n_vocab: int) -> SavedChat:
             f"cannot load {path}: it is not valid JSON ({error})"
         ) from error
     try:
-        return _checked(document, n_vocab)
+        return _checked(document, fingerprint, n_vocab)
     except (_WrongError, InvalidArgumentError) as error:
         raise ConversationFileError(
             f"cannot load {path}: {error}; save the conversation again or start a new one"
@@ -107,14 +111,16 @@ class _WrongError(Exception):
     pass
 
 
-def _checked(document: object, n_vocab: int) -> SavedChat:
+def _checked(document: object, fingerprint: str, n_vocab: int) -> SavedChat:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _WrongError("it is not a saved conversation")
     if document.get("version") != VERSION:
         raise _WrongError(
             f"it has version {document.get('version')!r} and this program reads version {VERSION}"
         )
-    turns = tuple(_turn(turn, n_vocab) for turn in _get(document, "turns", list))
+    made_by = _get(document, "tokenizer", str)
+    bound = n_vocab if made_by == fingerprint else ANY_VOCABULARY
+    turns = tuple(_turn(turn, bound) for turn in _get(document, "turns", list))
     dropped, position = _get(document, "dropped", int), _get(document, "position", int)
     check_int("dropped", dropped, 0, len(turns))
     check_int("position", position, 0, MAX_SEED)
@@ -122,12 +128,12 @@ def _checked(document: object, n_vocab: int) -> SavedChat:
     if system is not None and not isinstance(system, str):
         raise _WrongError("its system prompt is not text")
     return SavedChat(
-        fingerprint=_get(document, "tokenizer", str),
+        fingerprint=made_by,
         system=system,
         turns=turns,
         dropped=dropped,
-        references=tuple(_reference_in(r, n_vocab) for r in _get(document, "references", list)),
-        sampling=_sampling(_get(document, "sampling", dict)),
+        references=tuple(_reference_in(r, bound) for r in _get(document, "references", list)),
+        sampling=_sampling(_get(document, "sampling", dict), n_vocab),
         position=position,
     )
 
@@ -142,14 +148,16 @@ def _turn(value: object, n_vocab: int) -> Turn:
     return Turn(_get(value, "user", str), _get(value, "answer", str), tokens, reason)
 
 
-def _sampling(values: dict[str, Any]) -> SamplingParams:
+def _sampling(values: dict[str, Any], n_vocab: int) -> SamplingParams:
     unknown = values.keys() - {field.name for field in fields(SamplingParams)}
     if unknown:
         raise _WrongError(f"its sampling has the unknown fields {sorted(unknown)}")
     bias = values.get("logit_bias", [])
     if not isinstance(bias, list) or not all(isinstance(pair, list) for pair in bias):
         raise _WrongError("its logit_bias is not a list of pairs")
-    return SamplingParams(**{**values, "logit_bias": tuple(map(tuple, bias))})
+    params = SamplingParams(**{**values, "logit_bias": tuple(map(tuple, bias))})
+    checked_tokens("logit_bias", [token for token, _ in params.bias_pairs], n_vocab)
+    return params
 
 
 def _reference_out(reference: Path | str | tuple[int, ...]) -> dict[str, object]:

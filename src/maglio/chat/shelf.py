@@ -65,6 +65,8 @@ class ReferenceShelf:
         Raises:
             InvalidArgumentError: there are references, and the source takes none.
         """
+        if isinstance(source, Cascade):
+            source.clear_references()  # of an earlier stream, if it had one
         for document in self._documents:
             _taking(source).add_reference(document)
 

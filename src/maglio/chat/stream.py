@@ -15,7 +15,7 @@ from maglio.draft.source import DraftSource
 from maglio.engine.base import Cache, Engine
 from maglio.generation import Ending, Reading, Stream
 from maglio.speculation import DraftingSetup, Speculation
-from maglio.text import Tokenizer
+from maglio.text import ChatTemplate, Tokenizer
 
 
 class StreamModel(Protocol):
@@ -31,6 +31,15 @@ class StreamModel(Protocol):
     @property
     def tokenizer(self) -> Tokenizer:
         """Text to token ids and back."""
+        ...
+
+
+class ChatModel(StreamModel, Protocol):
+    """What a conversation needs of a model besides."""
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """How conversations are written."""
         ...
 
 
@@ -96,8 +105,11 @@ class ChatStream:
         """Return an independent stream that begins with the same tokens; the cache is shared.
 
         Raises:
+            InvalidArgumentError: the draft source serves one stream.
             OutOfMemoryError: there is no memory for it.
         """
+        if isinstance(self._speculation, Speculation):
+            self._speculation.for_many()  # checks it
         branch = ChatStream.__new__(ChatStream)
         branch._model, branch._shelf, branch._remembered = self._model, shelf, self._remembered
         cache = self._sequence.cache
@@ -126,9 +138,9 @@ class ChatStream:
     def keep(self, length: int) -> None:
         """An answer has ended: so many tokens of the stream stay."""
         self._sequence.rewind(length)
+        begin, self._remembered = self._remembered, length
         if self._past is not None:
-            self._past.add(self.tokens[self._remembered :])
-            self._remembered = length
+            self._past.add(self.tokens[begin:])
 
     def _begin(
         self,
@@ -139,8 +151,8 @@ class ChatStream:
         position: int = 0,
     ) -> None:
         engine = self._model.engine
+        drafter, cost, history = self._model.drafting.start(speculation, sampling)  # checks both
         picker = Picker(sampling, engine.n_vocab)
-        drafter, cost, history = self._model.drafting.start(speculation, sampling)
         if drafter is not None:
             self._shelf.tell(drafter.source)
         self._sequence = TokenSequence(
@@ -151,5 +163,11 @@ class ChatStream:
 
 def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """How many first tokens are the same."""
-    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differ, min(len(one), len(other)))
+    same, more = 0, min(len(one), len(other))
+    while more > 0:  # halves: comparing slices is many times quicker than comparing ids
+        half = (more + 1) // 2
+        if one[same : same + half] == other[same : same + half]:
+            same, more = same + half, more - half
+        else:
+            more = half - 1
+    return same

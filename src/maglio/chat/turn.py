@@ -8,6 +8,7 @@ from typing import Literal
 
 from maglio.decode import FinishReason, GenerationStats
 from maglio.generation import Stream, TextToken
+from maglio.one_thread import OneThread, one_thread
 
 TurnEnd = FinishReason | Literal["interrupted"]
 
@@ -35,20 +36,28 @@ class Turn:
 class Answer(Iterator[TextToken]):
     """An answer as it comes: iterate for its tokens, :meth:`close` to end it early.
 
-    ``begins_thinking`` says whether the prompt has opened a thinking block.
+    ``begins_thinking`` says whether the prompt has opened a thinking block; ``use`` is held while a
+    thread uses the conversation.
 
     It becomes a turn of its conversation when it ends, is closed, or when the conversation is used
     again.
     """
 
     def __init__(
-        self, stream: Stream, finish: Callable[[Answer], None], *, begins_thinking: bool
+        self,
+        stream: Stream,
+        finish: Callable[[Answer], None],
+        *,
+        begins_thinking: bool,
+        use: OneThread,
     ) -> None:
+        self._use = use
         self.begins_thinking = begins_thinking
         self._stream = stream
         self._finish = finish
         self._finished = False
 
+    @one_thread
     def __next__(self) -> TextToken:
         try:
             return next(self._stream)
@@ -56,12 +65,13 @@ class Answer(Iterator[TextToken]):
             self.close()
             raise
 
+    @one_thread
     def close(self) -> None:
         """End the answer here; what was said stays. Does nothing when it has ended."""
         if not self._finished:
             self._stream.close()
-            self._finished = True
             self._finish(self)
+            self._finished = True
 
     @property
     def text(self) -> str:

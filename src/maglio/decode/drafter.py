@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import isfinite
 from typing import NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -71,6 +72,7 @@ class Drafter:
         n_vocab: number of token ids.
         max_draft: most draft tokens of a step.
         gate: switches drafting off where it does not pay; ``None`` drafts always.
+        is_used: whether the source may have followed another stream; it then starts again.
 
     Raises:
         InvalidArgumentError: the source is not a :class:`DraftSource`, its ``topk`` is not a
@@ -84,6 +86,7 @@ class Drafter:
         *,
         max_draft: int = 16,
         gate: CostGate | None = None,
+        is_used: bool = False,
     ) -> None:
         if not isinstance(source, DraftSource):
             raise InvalidArgumentError(f"the draft source is {source!r:.80}, must be a DraftSource")
@@ -95,7 +98,8 @@ class Drafter:
         self._topk = min(source.topk, n_vocab)
         self._max_draft = max_draft
         self._gate = gate
-        self._told = 0  # tokens of the stream that the source was told of
+        # Tokens of the stream that the source was told of.
+        self._told = _IN_DOUBT if is_used else 0
         self._waiting: list[_Heard] = []
         self._warned = False
 
@@ -186,18 +190,12 @@ class Drafter:
         draft = self.source.propose(stream, limit)
         if draft is None:
             return None
-        tokens: list[int] = []
-        for token in islice(draft.tokens, limit):
-            if not is_token(token, self._n_vocab):
-                break
-            tokens.append(int(token))
-        if not tokens:
-            return None
-        label = draft.source if isinstance(draft.source, str) else DEFAULT_LABEL
-        odds = tuple(min(1.0, max(0.0, float(p))) for p in islice(draft.odds, len(tokens)))
-        if odds and len(odds) < len(tokens):
+        tokens = _valid_tokens(draft.tokens, limit, self._n_vocab)
+        odds = _valid_odds(draft.odds, len(tokens))
+        if odds:
             del tokens[len(odds) :]
-        return Draft(tokens, label, odds)
+        label = draft.source if isinstance(draft.source, str) else DEFAULT_LABEL
+        return Draft(tokens, label, odds) if tokens else None
 
     def _parts(self) -> dict[str, bool]:
         return {str(name): bool(muted) for name, muted in self.source.parts().items()}
@@ -221,3 +219,23 @@ class Drafter:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def _valid_tokens(proposed: Sequence[int], limit: int, n_vocab: int) -> list[int]:
+    """The first ``limit`` tokens, cut before the first that is not one."""
+    tokens: list[int] = []
+    for token in islice(proposed, limit):
+        if type(token) is not int or not 0 <= token < n_vocab:
+            if not is_token(token, n_vocab):
+                break
+            token = int(token)
+        tokens.append(token)
+    return tokens
+
+
+def _valid_odds(proposed: Sequence[float], limit: int) -> Sequence[float]:
+    """The first ``limit`` odds, as probabilities."""
+    odds = [float(p) for p in islice(proposed, limit)]
+    if odds and not (min(odds) >= 0.0 and max(odds) <= 1.0 and isfinite(sum(odds))):
+        odds = [min(1.0, max(0.0, p)) for p in odds]
+    return odds

@@ -30,7 +30,7 @@ def run(
     Args:
         engine: the engine of the sequence's cache.
         sequence: a sequence with a generation under way.
-        cost: says what a forward costs, and learns it. Needed when the sequence drafts.
+        cost: says what a forward costs, and learns it. Without it drafts are verified whole.
         clock: times forwards for ``cost``, in seconds; ``None`` learns nothing.
         progress: called with (tokens done, tokens in all) while a prompt is read.
 

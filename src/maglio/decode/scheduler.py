@@ -14,7 +14,7 @@ from maglio.checks import check_int
 from maglio.decode.plan import Plan
 from maglio.decode.sequence import Sequence
 from maglio.draft.source import Step
-from maglio.economics.allot import allot
+from maglio.economics.allot import allot, could_pay
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine, Logits, Segment
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
@@ -49,8 +49,8 @@ class Scheduler:
     they pay beside the other rows. Prompts are read a piece a step, the oldest first, so that a
     long one does not hold up the others.
 
-    When there is no memory for more positions, the youngest sequence gives its cache back and is
-    computed again when another has ended.
+    When there is no memory for more positions, the youngest sequence waits: it gives its memory
+    back, and is computed again when another has ended. Who comes meanwhile waits behind it.
 
     Args:
         engine: the engine of all caches.
@@ -75,36 +75,36 @@ class Scheduler:
         self._cost = cost
         self._prefill_rows = prefill_rows
         self._clock = clock
-        self._active: list[Sequence] = []  # oldest first
-        self._evicted: list[Sequence] = []  # oldest first
-        self._room = 0  # sequences that had memory when the last one was evicted
+        self._sequences: list[Sequence] = []  # oldest first; what is past the limit waits
+        self._limit: int | None = None  # how many there was memory for, when it last ran out
+        self._failed: list[Progress] = []  # to be told with the next step
 
     def __len__(self) -> int:
         """Sequences that have not ended."""
-        return len(self._active) + len(self._evicted)
+        return len(self._sequences)
 
     def add(self, sequence: Sequence) -> None:
         """Run a sequence with a generation under way.
 
         Raises:
-            InvalidArgumentError: it is there already, or there are as many sequences as a forward
-                has rows.
+            InvalidArgumentError: nothing was begun on it, it is there already, or there are as many
+                sequences as a forward has rows.
         """
+        if not sequence.is_begun:
+            raise InvalidArgumentError("nothing was begun on the sequence; call its begin first")
+        if sequence in self._sequences:
+            raise InvalidArgumentError("the sequence is scheduled already")
         if len(self) >= self._engine.max_rows:
             raise InvalidArgumentError(
                 f"{len(self)} sequences are scheduled, which is the most that a forward of "
                 f"{self._engine.max_rows} rows can serve; wait until one has ended"
             )
-        if sequence in self._active or sequence in self._evicted:
-            raise InvalidArgumentError("the sequence is scheduled already")
-        self._active.append(sequence)
+        self._sequences.append(sequence)
 
     def cancel(self, sequence: Sequence) -> None:
         """Run a sequence no more. What was taken of it stands. Unknown ones are ignored."""
-        for group in (self._active, self._evicted):
-            if sequence in group:
-                group.remove(sequence)
-        self._readmit()
+        if sequence in self._sequences:
+            self._sequences.remove(sequence)
 
     def step(self) -> list[Progress]:
         """Run one forward, and commit what it says.
@@ -112,15 +112,14 @@ class Scheduler:
         Take the tokens of every sequence before the next step; those that were not taken are
         computed again.
 
-        Reshares:
+        Returns:
             A line for each sequence that was in the forward, or that failed; empty when there is
             nothing to run. Sequences that have ended leave.
         """
-        failed: list[Progress] = []
         while True:
-            shares = self._shares(failed)
+            shares = self._shares()
             if not shares:
-                return failed
+                return self._told([])
             segments = [share.sequence.next_segment(share.rows) for share in shares]
             begin = self._clock()
             for share in shares:
@@ -129,24 +128,41 @@ class Scheduler:
                 rows = self._engine.forward(segments)
                 break
             except OutOfMemoryError as error:
-                failed += self._make_room(error)
+                self._make_room(error)
             finally:
                 for share in shares:
                     share.sequence.recorder.pause()
         seconds = self._clock() - begin
         if len(segments) == 1 and segments[0].n_logits == len(segments[0].tokens):
             self._cost.learn(segments[0].n_logits, seconds)
-        done = failed + self._commit(shares, segments, rows, seconds)
-        self._readmit()
-        return done
+        return self._told(self._commit(shares, segments, rows, seconds))
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _shares(self, failed: list[Progress]) -> list[_Share]:
+    def _told(self, done: list[Progress]) -> list[Progress]:
+        failed, self._failed = self._failed, []
+        return failed + done
+
+    def _fail(self, sequence: Sequence, error: Exception) -> None:
+        """A sequence ends here, and the others go on."""
+        self._failed.append(Progress(sequence, None, error))
+        self._sequences.remove(sequence)
+
+    def _running(self) -> list[Sequence]:
+        """The sequences that there is memory for; the others hold none."""
+        self._sequences = [s for s in self._sequences if s.finish_reason is None]
+        if self._limit is None or len(self._sequences) <= self._limit:
+            self._limit = None
+            return list(self._sequences)
+        for sequence in self._sequences[self._limit :]:
+            sequence.evict()
+        return self._sequences[: self._limit]
+
+    def _shares(self) -> list[_Share]:
         """Share the rows of the next forward out."""
-        self._active = [s for s in self._active if s.finish_reason is None]
-        self._readmit()
-        planned = [(s, self._plan(s, failed)) for s in list(self._active)]
+        running = self._running()
+        drafts = could_pay(len(running), self._cost)
+        planned = [(sequence, self._plan(sequence, drafts=drafts)) for sequence in running]
         plans = [(sequence, plan) for sequence, plan in planned if plan is not None]
         generating = [(s, p) for s, p in plans if p.missing == 1]
         reading = [(s, p) for s, p in plans if p.missing > 1]
@@ -166,13 +182,12 @@ class Scheduler:
         ]
         return shares
 
-    def _plan(self, sequence: Sequence, failed: list[Progress]) -> Plan | None:
+    def _plan(self, sequence: Sequence, *, drafts: bool) -> Plan | None:
         """The plan of a sequence, which fails alone if it has none."""
         try:
-            return sequence.plan()
+            return sequence.plan(drafts=drafts)
         except Exception as error:  # of its cache, its transcript or its penalties
-            self._active.remove(sequence)
-            failed.append(Progress(sequence, None, error))
+            self._fail(sequence, error)
             return None
 
     @staticmethod
@@ -205,29 +220,19 @@ class Scheduler:
         total = sum(len(segment.tokens) for segment in segments)
         done: list[Progress] = []
         for share, segment, logits in zip(shares, segments, rows, strict=True):
-            sequence = share.sequence
             beside = total - len(segment.tokens)
             try:
-                step = sequence.accept(logits, seconds=seconds, beside=beside)
-            except Exception as error:  # of one stream: it ends, and the others go on
-                self._active.remove(sequence)
-                done.append(Progress(sequence, None, error))
+                step = share.sequence.accept(logits, seconds=seconds, beside=beside)
+            except Exception as error:  # of its row, its transcript or its penalties
+                self._fail(share.sequence, error)
             else:
-                done.append(Progress(sequence, step))
+                done.append(Progress(share.sequence, step))
         return done
 
-    def _make_room(self, error: OutOfMemoryError) -> list[Progress]:
-        """Let the youngest give its cache back; the last one left fails."""
-        youngest = self._active.pop()
-        youngest.evict()
-        if not self._active:
-            return [Progress(youngest, None, error)]
-        self._evicted.insert(0, youngest)
-        self._room = len(self._active)
-        return []
-
-    def _readmit(self) -> None:
-        """Let the oldest of those that gave way come back when one has ended."""
-        running = sum(sequence.finish_reason is None for sequence in self._active)
-        if self._evicted and running < max(1, self._room):
-            self._active.append(self._evicted.pop(0))
+    def _make_room(self, error: OutOfMemoryError) -> None:
+        """Let the youngest that runs wait; if it runs alone, it fails."""
+        running = self._running()
+        self._limit = max(1, len(running) - 1)
+        if len(running) == 1:
+            running[0].evict()
+            self._fail(running[0], error)

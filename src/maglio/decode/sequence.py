@@ -42,7 +42,7 @@ class Sequence:
     stays, and ``begin(())`` goes on as if nothing had been in between.
 
     Args:
-        cache: the cache, empty or holding a beginning of ``tokens``.
+        cache: empty, or holding a beginning of ``tokens``.
         picker: chooses tokens; it serves this sequence alone.
         drafter: proposes drafts; ``None`` decodes plainly.
         n_ctx: most positions of the cache.
@@ -76,6 +76,7 @@ class Sequence:
         self._n_ctx = n_ctx
         self._turn = Turn(stream, len(stream), len(stream), len(stream), position)
         self._known = cache.length  # positions of the cache that hold tokens of the list
+        self._begun_with = cache.length  # what an eviction leaves: others may share it
         self._is_level = False  # whether all followers hold the list, if all of it was taken
         self._planned: Plan | None = None
         self._sent: Sent | None = None
@@ -101,8 +102,13 @@ class Sequence:
 
     @property
     def turn(self) -> object:
-        """Identifies the generation under way: another object after every begin and rewind."""
+        """Another object after every begin and rewind: tells generations apart."""
         return self._turn
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there was a generation since it was made or rewound."""
+        return self._turn.max_tokens is not None
 
     @property
     def finish_reason(self) -> FinishReason | None:
@@ -194,6 +200,7 @@ class Sequence:
         turn = self._turn
         check_int("length", length, 0, turn.taken)
         self._record_last()
+        self._begun_with = min(self._begun_with, length)
         if length < turn.taken:
             cut = min(turn.cut, length)
             self._is_level = False
@@ -201,18 +208,24 @@ class Sequence:
             self._planned = self._sent = None
         self._level()
 
-    def evict(self) -> None:
-        """Give the memory of the cache back; the next plan computes everything again."""
+    def evict(self, *, release: bool = False) -> None:
+        """Give the memory of the cache back; the next plan computes again what it held.
+
+        What the cache held from the start stays unless it is to ``release`` that too: it is likely
+        to be shared, and then takes no memory of its own.
+        """
         self._planned = self._sent = None
         self._is_level = False
-        self._known = 0
-        self.cache.truncate(0)
+        self._known = min(self._known, 0 if release else self._begun_with)
+        self._drop_rejected()
 
-    # --- a step ----------------------------------------------------------------------------------
+    def plan(self, *, drafts: bool = True) -> Plan:
+        """Make all followers level, and say what the next forward should compute.
 
-    def plan(self) -> Plan:
-        """Make all followers level, and say what the next forward should compute."""
+        Without ``drafts`` none is asked for, which saves the time where none would pay.
+        """
         self._level()
+        self._known = min(self._known, self.cache.length)  # a truncate may have been interrupted
         turn = self._turn
         wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
         if self._known == wanted:  # a row comes from feeding its token
@@ -220,7 +233,7 @@ class Sequence:
             self._drop_rejected()
         missing = wanted - self._known
         draft = None
-        if missing == 1 and self._known >= turn.prefill:
+        if drafts and missing == 1 and self._known >= turn.prefill:
             draft = self._draft(turn)
         self._planned = Plan(missing, draft)
         return self._planned
@@ -235,8 +248,7 @@ class Sequence:
         missing, draft = self._planned or self.plan()
         turn, base = self._turn, self._known
         tokens = turn.tokens[base : base + min(missing, rows)]
-        if draft is not None:
-            draft = draft.first(rows - 1) if rows > 1 else None
+        draft = None if draft is None or rows == 1 else draft.first(rows - 1)
         n_logits = int(len(tokens) == missing and turn.wants_token(self._n_ctx))
         if draft is not None:
             tokens += draft.tokens
@@ -301,8 +313,6 @@ class Sequence:
             token = Token(turn.tokens[index], self._label(index))
             turn.taken = index + 1
             yield token
-
-    # --- inside ----------------------------------------------------------------------------------
 
     def _draft(self, turn: Turn) -> Draft | None:
         if self.drafter is None:

@@ -18,7 +18,7 @@ class SourceCounts:
     Attributes:
         drafted: draft tokens verified.
         accepted: draft tokens accepted.
-        muted: whether the source sits out at present.
+        muted: whether it is muted now.
     """
 
     drafted: int
@@ -41,6 +41,7 @@ class GenerationStats:
             before it.
         prefill_s: seconds in the forwards of the prefill.
         decode_s: seconds in everything after it, not counting the caller's time between tokens.
+            Among many streams: seconds in the forwards that it shared with others.
         overhead_s: the part of ``decode_s`` that was not spent in forwards.
         sources: what each draft source, by name, contributed to ``drafted`` and ``accepted``.
         gate_trips: times that the cost gate switched drafting off,

@@ -12,6 +12,9 @@ from maglio.draft.source import Draft, Step
 from maglio.economics.cost import CostModel
 from maglio.economics.gate import CALIBRATED_GATE
 
+_NEGLIGIBLE = 0.01
+"""A draft token that is reached less often than this is worth no row on any engine."""
+
 
 class _Pending(NamedTuple):
     """What a member would draft, to be compared with what is committed."""
@@ -71,8 +74,7 @@ class CalibratedPolicy:
             calibration = self._calibration(member.name)
             forecast = Forecast.of(agreed, *member.weighed_draft(most))
             self._forecasts.append(_Pending(calibration, forecast))
-            odds = calibration.hazards(forecast)
-            gain = self._gain(odds)
+            odds, gain = self._worth(calibration, forecast)
             if gain > best_gain:
                 best, best_gain = Draft(forecast.tokens, member.name, odds), gain
         return best
@@ -101,8 +103,7 @@ class CalibratedPolicy:
     ) -> Iterator[tuple[Member, int, int]]:
         """The members that may draft, the tokens that agree, and the most they may draft.
 
-        Recycling is asked only where not even one token matches: where a match and a recycled row
-        differ, the match is right several times as often (docs/drafting-bench.md).
+        Recycling is asked only where not even one token matches: a match is right more often.
         """
         found = False
         for member in matching:
@@ -113,15 +114,22 @@ class CalibratedPolicy:
         if recycling is not None and not found:
             yield recycling, 0, min(limit, self._max_recycled)
 
-    def _gain(self, odds: Sequence[float]) -> float:
-        """Tokens per plain step's time, at the best length of a draft on its own."""
+    def _worth(self, calibration: Calibration, forecast: Forecast) -> tuple[list[float], float]:
+        """The odds of a draft, and the tokens per plain step's time at its best length alone."""
         cost = self._cost.cost
+        odds: list[float] = []
         best = all_accepted = expected = 1.0
-        for k, hazard in enumerate(odds, start=1):
+        for rows, cell in enumerate(forecast.cells, start=2):
+            hazard = calibration.hazard(cell)
+            odds.append(hazard)
             all_accepted *= hazard
             expected += all_accepted
-            best = max(best, expected / cost(1 + k))
-        return best
+            gain = expected / cost(rows)
+            if gain > best:
+                best = gain
+            if all_accepted < _NEGLIGIBLE:
+                break
+        return odds, best
 
     def _calibration(self, name: str) -> Calibration:
         """What is known of a member; members of a kind share it if streams do."""

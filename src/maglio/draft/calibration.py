@@ -56,6 +56,7 @@ PRIORS: dict[str, tuple[tuple[float, ...], ...]] = {
 
 _EDGES = (0, 1, 2, 3, 4, 6, 8, 12, 20, 40, 80)  # the last agreement of each row but the last
 _ROW_OF = [sum(edge < agreed for edge in _EDGES) for agreed in range(_EDGES[-1] + 2)]
+_BASE_OF = [row * len(EVIDENCE) for row in _ROW_OF]  # the first cell of each row
 _SHIFT_RATE = 0.08
 _MAX_SHIFT = 3.0
 _KEPT_SHIFT = 0.5  # of a turn's shift at the start of the next one: it may be about something else
@@ -82,8 +83,11 @@ class Forecast(NamedTuple):
     @classmethod
     def of(cls, agreed: int, tokens: list[int], evidence: bytes) -> Forecast:
         """A draft after ``agreed`` tokens of agreement, with a class of evidence per token."""
-        width = len(EVIDENCE)
-        cells = [row_of(agreed + i) * width + weight for i, weight in enumerate(evidence)]
+        last = len(_BASE_OF) - 1
+        cells = [
+            _BASE_OF[min(agreement, last)] + weight
+            for agreement, weight in enumerate(evidence, start=agreed)
+        ]
         return cls(tokens, cells)
 
     def first(self, n: int) -> Forecast:
@@ -105,10 +109,6 @@ class Calibration:
         self._shift = 0.0
         self._accepted = [0.0] * len(self._log_odds)
         self._tried = [0.0] * len(self._log_odds)
-
-    def hazards(self, forecast: Forecast) -> list[float]:
-        """For each token of a draft, the probability that it is accepted if all before it are."""
-        return [self._estimate(cell) for cell in forecast.cells]
 
     def learn(self, forecast: Forecast, committed: Sequence[int]) -> None:
         """A forecast met what was committed.
@@ -137,7 +137,8 @@ class Calibration:
     def _prior(self, cell: int) -> float:
         return 1.0 / (1.0 + exp(-self._log_odds[cell] - self._shift))
 
-    def _estimate(self, cell: int) -> float:
+    def hazard(self, cell: int) -> float:
+        """The probability that a token is accepted if all before it are."""
         weighted = self._accepted[cell] + _PRIOR_WEIGHT * self._prior(cell)
         return weighted / (self._tried[cell] + _PRIOR_WEIGHT)
 
@@ -150,7 +151,8 @@ class Calibrations:
 
     def of(self, kind: str) -> Calibration:
         """What was learnt about the sources of a kind."""
-        return self._of.setdefault(kind, Calibration(kind))
+        found = self._of.get(kind)
+        return self._of.setdefault(kind, Calibration(kind)) if found is None else found
 
     def all(self) -> Iterable[Calibration]:
         """All of them."""

@@ -51,7 +51,7 @@ class Policy(Protocol):
         ...
 
     def muted(self, name: str) -> bool:
-        """Whether a member sits out at present."""
+        """Whether a member is muted now."""
         ...
 
     def forget(self, name: str) -> None:
@@ -169,6 +169,8 @@ class Cascade(DraftSource):
                 f"the reference has token id {index.max_token}, outside the vocabulary of "
                 f"{self._n_vocab}; encode it with the tokenizer of the model"
             )
+        if name is not None and not name.startswith("reference:"):
+            raise InvalidArgumentError(f"name is {name!r}, must be reference: and a word")
         if name is None:
             numbered = [m for m in self._references if m.name.removeprefix("reference:").isdigit()]
             name = f"reference:{len(numbered)}"

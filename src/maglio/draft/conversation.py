@@ -9,12 +9,18 @@ from maglio.draft.member import Ids
 DEFAULT_TOKEN_CAP = 1 << 22
 """Tokens of a stream kept in reach: about 240 MB of index when full."""
 
+REWOUND_TOKENS = 1 << 18
+"""Tokens still in reach after a rewind, which has to build the index anew: some 60 ms for all."""
+
 
 class ConversationMember:
     """Continues the latest earlier occurrence of the stream's longest suffix.
 
     If memory runs out, it forgets everything and drafts nothing from then on: an index is not a
     reason to stop a generation.
+
+    A rewind costs nothing until the index is asked again, and then it holds the last
+    :data:`REWOUND_TOKENS` of the stream that was kept.
 
     Args:
         token_cap: tokens to index; a full index restarts from its last quarter.
@@ -29,28 +35,40 @@ class ConversationMember:
         check_int("token_cap", token_cap, 4, 1 << 30)
         self._token_cap = token_cap
         self._index = SuffixAutomaton(token_cap=token_cap)
+        self._rewound: Ids | None = None  # what the index has yet to read
 
     @property
     def match_length(self) -> int:
         """Tokens in the longest suffix of the stream that also occurs earlier."""
-        return self._index.match_length
+        return self._level().match_length
 
     def draft(self, limit: int) -> list[int]:
         """See :class:`~maglio.draft.member.Member`."""
-        return self._index.draft(limit)
+        return self._level().draft(limit)
 
     def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
         """See :class:`~maglio.draft.member.Member`."""
-        return self._index.weighed_draft(limit)
+        return self._level().weighed_draft(limit)
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
-        try:
-            self._index.extend(tokens)
-        except MemoryError:
-            return  # the index has poisoned itself: it answers 0 from now on
+        self._level()
+        self._extend(tokens)
 
     def rewind(self, stream: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
         self._index = SuffixAutomaton(token_cap=self._token_cap)
-        self.follow(stream)
+        self._rewound = stream[-REWOUND_TOKENS:].copy()
+
+    def _level(self) -> SuffixAutomaton:
+        """The index of the stream; a rewind takes effect here."""
+        if self._rewound is not None:
+            tokens, self._rewound = self._rewound, None
+            self._extend(tokens)
+        return self._index
+
+    def _extend(self, tokens: Ids) -> None:
+        try:
+            self._index.extend(tokens)
+        except MemoryError:
+            return  # the index is disabled: it answers 0 from now on

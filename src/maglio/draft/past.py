@@ -8,10 +8,12 @@ that a history each, or none.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from threading import Lock
 from typing import Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,7 +21,6 @@ from maglio._core import FrozenAutomaton
 from maglio.checks import check_int
 from maglio.draft.calibration import Calibrations
 from maglio.draft.member import Ids
-from maglio.errors import MaglioError
 from maglio.tokens import Tokens, token_array
 
 DEFAULT_HISTORY_TOKENS = 1 << 16
@@ -62,6 +63,7 @@ class History:
         self._held = 0  # tokens in streams
         self._fresh = 0  # of them, what the index lacks
         self._lock = Lock()
+        _histories.add(self)
         self._index: FrozenAutomaton | None = None
         self._store = store
         # What is sampled repeats itself less than what is chosen greedily.
@@ -84,8 +86,9 @@ class History:
             return
         with self._lock:
             self._remember(ids)
-        if self._store is not None:
-            self._keep(self._store, ids)
+        store = self._store
+        if store is not None:
+            self._keep(store, ids)
 
     def index(self) -> FrozenAutomaton | None:
         """An index of the streams; ``None`` if there is nothing to index.
@@ -108,7 +111,7 @@ class History:
         """A store that fails is left alone: a history changes speed and nothing else."""
         try:
             store.add(ids)
-        except MaglioError as error:
+        except Exception as error:
             self._store = None
             warnings.warn(f"streams are not kept on disk: {error}", RuntimeWarning, stacklevel=3)
 
@@ -118,6 +121,28 @@ class History:
         self._fresh += len(ids)
         while self._streams and self._held - len(self._streams[0]) >= self._max_tokens:
             self._held -= len(self._streams.popleft())
+
+
+_histories: WeakSet[History] = WeakSet()
+_forking = Lock()  # one thread at a time, or two could wait for each other
+_held: list[Lock] = []  # while this process forks
+
+
+def _hold() -> None:
+    """Before a fork: wait until nobody changes a history, since in the child nobody would end."""
+    _forking.acquire()
+    for history in list(_histories):
+        history._lock.acquire()
+        _held.append(history._lock)
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()
+    _forking.release()
+
+
+os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _frozen(tokens: Ids) -> FrozenAutomaton | None:

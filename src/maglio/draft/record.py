@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from maglio.checks import MAX_TOKEN_ID, check_int, check_real
 from maglio.draft.member import Member
 from maglio.draft.source import Draft, Step
-from maglio.economics.gate import RECORD_GATE
+from maglio.economics.gate import GateOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RecordOptions:
 
 
 class _Account:
-    """How one source did lately, and whether it sits out."""
+    """How one source did lately, and whether it is muted."""
 
     __slots__ = ("_options", "_window", "mute_left")
 
@@ -77,10 +77,9 @@ class RecordPolicy:
         options: the constants.
     """
 
-    gate = RECORD_GATE
-
     def __init__(self, options: RecordOptions | None = None) -> None:
         self._options = options or RecordOptions()
+        self.gate = GateOptions(min_budget=self._options.min_draft)
         self._accounts: dict[str, _Account] = {}
 
     def choose(
@@ -110,7 +109,7 @@ class RecordPolicy:
             account.judge(len(step.draft.tokens), step.accepted)
 
     def muted(self, name: str) -> bool:
-        """Whether a source sits out."""
+        """Whether a source is muted."""
         account = self._accounts.get(name)
         return account is not None and account.mute_left > 0
 

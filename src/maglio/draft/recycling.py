@@ -91,7 +91,7 @@ class RecyclingMember:
         return self._native.draft(limit)
 
     def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
-        """The same chain; the table counts nothing, so all evidence is that of one sight."""
+        """The same chain; the table counts nothing, so every token has the evidence ``once``."""
         tokens = self._native.draft(limit)
         return tokens, bytes(len(tokens))
 

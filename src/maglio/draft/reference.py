@@ -7,6 +7,9 @@ from maglio.draft.member import Ids
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.tokens import Tokens, token_array
 
+_REWOUND_TOKENS = 1 << 16
+"""How far back it can match after a rewind: reading a longer stream again would take a while."""
+
 
 class ReferenceMember:
     """A place in a frozen index, which any number of streams can share.
@@ -41,7 +44,7 @@ class ReferenceMember:
     def rewind(self, stream: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
         self._cursor = self._document.cursor()
-        self.follow(stream)
+        self.follow(stream[-_REWOUND_TOKENS:])
 
 
 def frozen(tokens: Tokens) -> FrozenAutomaton:

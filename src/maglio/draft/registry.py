@@ -39,7 +39,7 @@ def calibrated(*, recycling: bool = False, margin: float = 0.05) -> SourceFactor
 
     Args:
         recycling: whether to draft from recycled logits where nothing matches. It gained nothing
-            in our measurements (docs/drafting-bench.md).
+            in our measurements (docs/lab/drafting.md).
         margin: see :class:`~maglio.draft.calibrated.CalibratedPolicy`.
     """
 

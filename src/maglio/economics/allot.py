@@ -8,6 +8,12 @@ from operator import mul
 
 from maglio.economics.cost import CostModel
 
+_LOOK_AHEAD = 8
+"""Rows over which the price of one is averaged: costs rise in steps."""
+
+_BEST_ODDS = 0.95
+"""No draft token is more certain than this for long."""
+
 
 def allot(odds: Sequence[Sequence[float]], cost: CostModel, *, beside: int = 0) -> list[int]:
     """Choose draft lengths that maximise expected tokens over the cost of one forward.
@@ -44,3 +50,16 @@ def allot(odds: Sequence[Sequence[float]], cost: CostModel, *, beside: int = 0) 
     for _, stream in offers[:best]:
         lengths[stream] += 1
     return lengths
+
+
+def could_pay(streams: int, cost: CostModel) -> bool:
+    """Whether any draft could pay beside so many streams, if nearly all of it were accepted.
+
+    A row costs all streams time and can bring one of them a token. Where an engine computes as fast
+    as it can already, no draft is worth that, and asking for drafts is time lost.
+    """
+    if streams < 2:
+        return True
+    base = cost.cost(streams)
+    per_row = min((cost.cost(streams + k) - base) / k for k in range(1, _LOOK_AHEAD + 1))
+    return streams * per_row / base < _BEST_ODDS

@@ -10,6 +10,9 @@ from typing import Protocol
 
 from maglio.errors import InvalidArgumentError
 
+_TABULATED = 160
+"""Rows up to which costs are looked up: as many as a forward is likely to have."""
+
 
 class CostModel(Protocol):
     """The price of a forward. A live one may answer differently from step to step."""
@@ -36,7 +39,8 @@ class CostCurve:
     def __init__(self, points: Iterable[tuple[int, float]]) -> None:
         object.__setattr__(self, "points", tuple((rows, float(cost)) for rows, cost in points))
         self._check()
-        costs = (self._interpolated(rows) for rows in range(self.points[-1][0] + 1))
+        n = max(_TABULATED, self.points[-1][0])
+        costs = (self._interpolated(rows) for rows in range(n + 1))
         object.__setattr__(self, "_costs", tuple(costs))
 
     def cost(self, rows: int) -> float:

@@ -36,6 +36,7 @@ class GateOptions:
         reprobe_max: up to this many.
         adapts_budget: whether draft lengths follow the acceptance rate; otherwise the source
             decides alone.
+        min_budget: the shortest length that they fall to then, the source drafting nothing shorter.
 
     Raises:
         InvalidArgumentError: a field is out of its range, a probe would be empty, or the window
@@ -52,11 +53,12 @@ class GateOptions:
     reprobe_after: int = 128
     reprobe_max: int = 1024
     adapts_budget: bool = True
+    min_budget: int = 2
 
     def __post_init__(self) -> None:
         for name in ("window", "min_verifies", "min_drafted"):
             check_int(name, getattr(self, name), 0, MAX_TOKEN_ID)
-        for name in ("probe_steps", "reprobe_after"):
+        for name in ("probe_steps", "reprobe_after", "min_budget"):
             check_int(name, getattr(self, name), 1, MAX_TOKEN_ID)
         if self.window < max(2, self.min_verifies):
             raise InvalidArgumentError(
@@ -67,9 +69,6 @@ class GateOptions:
         for name in ("min_speedup", "patience", "probe_margin"):
             check_real(name, getattr(self, name), 0.0)
 
-
-RECORD_GATE = GateOptions()
-"""For drafts whose length follows fixed rules."""
 
 CALIBRATED_GATE = GateOptions(window=64, patience=4.0, probe_steps=8, adapts_budget=False)
 """For drafts that are cut where they stop to pay: gains per step are small then, and a window of a
@@ -105,7 +104,7 @@ class _Width(NamedTuple):
     beside: int  # rows of other streams in the same forward
 
     def price(self, cost: CostModel) -> float:
-        """What it costs, in steps of one row in the same company."""
+        """What it costs, relative to one row in a forward with the same other rows."""
         if self.beside == 0:
             return cost.cost(self.rows)
         return cost.cost(self.beside + self.rows) / cost.cost(self.beside + 1)
@@ -141,10 +140,12 @@ class _Window:
 
     def spent(self, cost: CostModel) -> float:
         """What the steps would cost now, in plain steps."""
-        return sum(width.price(cost) * count for width, count in self._widths.items() if count)
+        return sum(width.price(cost) * count for width, count in self._widths.items())
 
     def _count(self, verify: _Verify, sign: int) -> None:
         self._widths[verify.width] += sign
+        if self._widths[verify.width] == 0:
+            del self._widths[verify.width]
         self.committed += sign * verify.committed
         self.drafted += sign * (verify.width.rows - 1)
 
@@ -200,7 +201,8 @@ class CostGate:
             return 0
         if not self._options.adapts_budget:
             return max_draft
-        return min(max_draft, 2 + ceil(self._acceptance * max_draft))
+        adapted = 2 + ceil(self._acceptance * max_draft)
+        return min(max_draft, max(self._options.min_budget, adapted))
 
     def record(self, *, rows: int, committed: int, beside: int = 0) -> None:
         """Take note of a step.

@@ -44,6 +44,7 @@ class LiveCost:
         self._samples: deque[float] = deque((1.0, 1.0), maxlen=3)  # as if the table had held twice
         self._since_plain = 0
         self._since_verify = 0
+        self._prices: dict[int, float] = {}  # by rows, at the present multiplier
 
     @property
     def multiplier(self) -> float:
@@ -64,7 +65,12 @@ class LiveCost:
         """Cost of a forward of ``rows`` rows in plain steps, never under 1."""
         if rows == 1:
             return 1.0
-        return max(1.0, self._multiplier * self._table.cost(rows))
+        # Policies ask for many widths at every step, and the multiplier changes at a few of them.
+        prices = self._prices  # another thread may put a new one in its place
+        price = prices.get(rows)
+        if price is None:
+            price = prices[rows] = max(1.0, self._multiplier * self._table.cost(rows))
+        return price
 
     def learn(self, rows: int, seconds: float) -> None:
         """A forward of ``rows`` rows took ``seconds``."""
@@ -75,7 +81,7 @@ class LiveCost:
             self._since_plain = 0
             self._since_verify += 1
             if self._since_verify % PLAIN_EVERY == 0:
-                self._multiplier += ALPHA * (1.0 - self._multiplier)
+                self._move(1.0)
             return
         self._since_plain += 1
         self._since_verify = 0
@@ -84,4 +90,8 @@ class LiveCost:
             low, high = SCALE_RANGE
             ratio = seconds / plain / self._table.cost(rows)
             self._samples.append(min(max(ratio, low), high))
-            self._multiplier += ALPHA * (median(self._samples) - self._multiplier)
+            self._move(median(self._samples))
+
+    def _move(self, target: float) -> None:
+        self._multiplier += ALPHA * (target - self._multiplier)
+        self._prices = {}

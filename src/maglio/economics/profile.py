@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.engine.base import Engine
-from maglio.errors import InvalidArgumentError, ProfileError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.files import write_atomic
 from maglio.version import __version__
 
@@ -117,7 +117,7 @@ class ProfileStore:
         """Write a profile, whole or not at all.
 
         Raises:
-            ProfileError: it cannot be written.
+            MaglioError: it cannot be written.
         """
         path = self.path(key)
         document = {"format": _FORMAT, "key": asdict(key), "costs": asdict(costs)}
@@ -125,7 +125,7 @@ class ProfileStore:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomic(path, json.dumps(document, indent=1).encode())
         except OSError as error:
-            raise ProfileError(
+            raise MaglioError(
                 f"cannot write the profile {path}: {error.strerror or error}; the measurement is "
                 "not kept"
             ) from error
@@ -135,7 +135,7 @@ class ProfileStore:
         """Remove a profile; whether there was one.
 
         Raises:
-            ProfileError: it cannot be removed.
+            MaglioError: it cannot be removed.
         """
         path = self.path(key)
         try:
@@ -143,7 +143,7 @@ class ProfileStore:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise ProfileError(f"cannot remove the profile {path}: {error.strerror}") from error
+            raise MaglioError(f"cannot remove the profile {path}: {error.strerror}") from error
         return True
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 GROUP = "maglio.engines"
 
-AUTO = ("native",)
-"""The engines that ``auto`` tries, in this order."""
+AUTO = "native"
+"""The engine that ``auto`` stands for."""
 
 BUILT_IN = (EntryPoint("native", "maglio.native_model:open_native", GROUP),)
 
@@ -44,7 +44,7 @@ class Opened(NamedTuple):
 
 
 class Opener(Protocol):
-    """Opens a model. It takes the options that it knows, by name, and no others."""
+    """Opens a model. It must take these options, and may take others, all by name."""
 
     def __call__(self, path: Path, /, *, n_ctx: int, threads: int | None, kv_cache: str) -> Opened:
         """Open the model at ``path``.
@@ -63,7 +63,7 @@ def engine_names() -> list[str]:
 
 
 def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
-    """Open a model on the engine called ``name``; on the first that can, for ``auto``.
+    """Open a model on the engine called ``name``; on the native one, for ``auto``.
 
     Raises:
         InvalidArgumentError: there is no such engine, or it does not take one of the options.
@@ -73,14 +73,15 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
     """
     found = _found()
     check_choice("engine", name, ("auto", *found))
-    chosen = AUTO[0] if name == "auto" else name
+    chosen = AUTO if name == "auto" else name
     try:
         opener: Opener = found[chosen].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever another package does when it is imported
         raise MaglioError(f"the engine {chosen!r} cannot be loaded: {error}") from error
     known = inspect.signature(opener).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
     for option in options:
-        if option not in known:
+        if option not in known and not takes_all:
             raise InvalidArgumentError(
                 f"the engine {chosen!r} has no option {option!r}; it has "
                 f"{', '.join(list(known)[1:])}"
@@ -90,4 +91,4 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
 
 def _found() -> dict[str, EntryPoint]:
     others = {point.name: point for point in entry_points(group=GROUP)}
-    return {point.name: point for point in BUILT_IN} | others
+    return others | {point.name: point for point in BUILT_IN}

@@ -17,7 +17,11 @@ class StopMatcher:
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        if isinstance(stops, str) or not all(isinstance(stop, str) and stop for stop in stops):
+        if (
+            not isinstance(stops, Sequence)
+            or isinstance(stops, str)
+            or not all(isinstance(stop, str) and stop for stop in stops)
+        ):
             raise InvalidArgumentError(
                 f"stop must be a sequence of strings, none of them empty, not {stops!r}"
             )

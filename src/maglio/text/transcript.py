@@ -32,6 +32,7 @@ class Transcript:
         self._restart()
 
     def _restart(self) -> None:
+        self._is_torn = True
         self._detokenizer = Detokenizer(self._tokenizer, continues=True)
         self._matcher = StopMatcher(self._stop)
         self._tokens.clear()
@@ -40,10 +41,14 @@ class Transcript:
         self._ends: list[int | None] = []  # where each token's text ends, if not in a character
         self._settled = 0
         self._flushed = False
+        self._tail = ""
+        self._is_torn = False  # whether an interrupt came in the middle of a change
 
     @property
     def length(self) -> int:
         """Generated tokens read so far."""
+        if self._is_torn:
+            self._restart()
         return len(self._tokens)
 
     @property
@@ -53,6 +58,7 @@ class Transcript:
 
     def push(self, token: int) -> bool:
         """Read the next generated token; whether it completes a stop string."""
+        self._is_torn = True
         piece = self._detokenizer.push(token)
         text, stopped = self._matcher.push(piece)
         self._tokens.append(token)
@@ -63,15 +69,20 @@ class Transcript:
             self._ends.append(None if pending else self._length)
             if not self._stop or not (stopped or pending or self._matcher.holding):
                 self._settled = len(self._ends)
+        self._is_torn = False
         return stopped
 
     def truncate(self, length: int) -> None:
         """Forget all but the first ``length`` generated tokens."""
-        if length < len(self._tokens):
+        if length < self.length:
             kept = self._tokens[:length]
             self._restart()
             for token in kept:
                 self.push(token)
+
+    def text(self, n_tokens: int) -> str:
+        """The text of the first ``n_tokens`` tokens, and what :meth:`flush` has added."""
+        return "".join(self._pieces[:n_tokens]) + self._tail
 
     def piece(self, index: int) -> str:
         """The text that became certain with token number ``index``.
@@ -84,9 +95,12 @@ class Transcript:
         """Return what was held back, as the text ends here. A second call returns nothing."""
         if self._flushed:
             return ""
-        self._flushed = True
+        self._is_torn = True
         text, stopped = self._matcher.push(self._detokenizer.flush())
-        return text if stopped else text + self._matcher.flush()
+        self._tail = text if stopped else text + self._matcher.flush()
+        self._flushed = True
+        self._is_torn = False
+        return self._tail
 
     def kept(self, text_length: int) -> int:
         """How many tokens stay when the text ends after ``text_length`` characters.

@@ -58,7 +58,7 @@ def _call(truth: Record) -> Mapping[str, Any]:
             break
         first = {key: values[0] for key, values in arguments.items() if _given(values)}
         return {"name": name, "arguments": first}
-    raise truth.error("this is no call")
+    raise truth.error("this is not a call")
 
 
 def _given(values: object) -> bool:

@@ -22,31 +22,31 @@ class Record:
     where: str
 
     def text(self, key: str) -> str:
-        """The string at ``key``. Raises :class:`DataFileError` if it is none."""
+        """The string at ``key``. Raises :class:`DataFileError` if it is not one."""
         value = self.value.get(key)
         if not isinstance(value, str):
-            raise self.error(f"{key!r} is no string")
+            raise self.error(f"{key!r} is not a string")
         return value
 
     def items(self, key: str) -> Sequence[Any]:
-        """The non-empty list at ``key``. Raises :class:`DataFileError` if it is none."""
+        """The non-empty list at ``key``. Raises :class:`DataFileError` if it is not one."""
         value = self.value.get(key)
         if not isinstance(value, list) or not value:
-            raise self.error(f"{key!r} is no list, or an empty one")
+            raise self.error(f"{key!r} is not a list, or is empty")
         return value
 
     def texts(self, key: str) -> Sequence[str]:
-        """The list of strings at ``key``. Raises :class:`DataFileError` if it is none."""
+        """The list of strings at ``key``. Raises :class:`DataFileError` if it is not one."""
         values = self.items(key)
         if not all(isinstance(value, str) for value in values):
-            raise self.error(f"{key!r} holds something that is no string")
+            raise self.error(f"{key!r} holds something that is not a string")
         return values
 
     def records(self, key: str) -> Sequence[Record]:
-        """The list of objects at ``key``. Raises :class:`DataFileError` if it is none."""
+        """The list of objects at ``key``. Raises :class:`DataFileError` if it is not one."""
         values = self.items(key)
         if not all(isinstance(value, dict) for value in values):
-            raise self.error(f"{key!r} holds something that is no object")
+            raise self.error(f"{key!r} holds something that is not an object")
         return [Record(v, f"{self.where}, {key}[{i}]") for i, v in enumerate(values)]
 
     def error(self, what: str) -> DataFileError:

@@ -92,7 +92,7 @@ def _records(path: Path) -> list[Record]:
         raise DataFileError(f"{path} holds no records")
     for index, value in enumerate(values):
         if not isinstance(value, dict) or not value:
-            raise DataFileError(f"{path}, record {index + 1}: this is no JSON object with keys")
+            raise DataFileError(f"{path}, record {index + 1}: this is not a JSON object with keys")
     return [Record(value, f"{path}, record {index + 1}") for index, value in enumerate(values)]
 
 
