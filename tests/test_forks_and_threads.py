@@ -18,6 +18,9 @@ from maglio.errors import ContextFullError, MaglioError
 from maglio.gguf import ModelFile
 from support.models import TINY, write_model
 
+# Python 3.12 and later say of any process with threads what these tests say of ours.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
 PROMPT = [1, 2, 3]
 FORK = multiprocessing.get_context("fork")
 SECONDS = 120  # of waiting for a child, after which it hangs

@@ -23,9 +23,8 @@ namespace {
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Model files are not always valid UTF-8; what is not survives as lone surrogates.
-nb::object text(std::string_view s) {
-  PyObject* o =
-      PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "surrogateescape");
+nb::object text(std::string_view s, const char* invalid = "surrogateescape") {
+  PyObject* o = PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), invalid);
   if (o == nullptr) throw nb::python_error();
   return nb::steal(o);
 }
@@ -122,7 +121,7 @@ void translate_gguf_error(const std::exception_ptr& exception, void* type) {
   try {
     std::rethrow_exception(exception);
   } catch (const maglio::GgufError& error) {
-    PyErr_SetObject(static_cast<PyObject*>(type), text(error.what()).ptr());
+    PyErr_SetObject(static_cast<PyObject*>(type), text(error.what(), "backslashreplace").ptr());
   }
 }
 

@@ -18,6 +18,7 @@ from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.generation import Generation, Reading
+from maglio.one_thread import Steps
 
 MIN_SHARED = 16
 """Shorter common beginnings of prompts are not worth a cache of their own."""
@@ -70,6 +71,9 @@ class Batch:
 
     def run(self) -> Iterator[tuple[int, Generation]]:
         """Yield the number and the generation of every job, as they end."""
+        return Steps("this batch", self._run())
+
+    def _run(self) -> Iterator[tuple[int, Generation]]:
         while self._waiting or self._running:
             yield from self._begin(self._waiting, self._max_parallel)
             if not self._waiting:

@@ -1,4 +1,4 @@
-"""Files that change, leave, or are parts of others."""
+"""Model files that change, leave or come in parts."""
 
 from __future__ import annotations
 

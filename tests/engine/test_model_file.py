@@ -169,3 +169,11 @@ def test_vectors_of_a_wrong_kind_are_refused(raw: RawGguf, folder: Path) -> None
     )
     raw.tensors[b"output_norm.weight"] = raw.tensors[QUERY]
     assert "'output_norm.weight' must be a vector" in complaint(raw.to_bytes(), folder)
+
+
+@pytest.mark.parametrize("name", [b"attention\xff", b"\xec\x9c", "größe".encode()])
+def test_a_tensor_whose_name_is_not_ascii_is_refused_by_name(
+    raw: RawGguf, folder: Path, name: bytes
+) -> None:
+    raw.tensors[name] = raw.tensors[QUERY]
+    assert name.decode(errors="backslashreplace") in complaint(raw.to_bytes(), folder)
