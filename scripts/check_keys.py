@@ -21,6 +21,8 @@ import numpy.typing as npt
 
 from llama_oracle import LlamaOracle
 
+os.environ["GGML_NO_BACKTRACE"] = "1"  # it aborts on some values, which takes gdb seconds to tell
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import maglio
@@ -273,3 +274,65 @@ def test_a_stop_string_that_spells_a_control_token_ends_at_that_token(texts, spe
     )
     assert (out.tokens, out.text, out.finish_reason) == ((token,), "", "stop")
     assert len(texts.generate("hi", max_tokens=5, sampling=sampling).tokens) == 5
+
+
+def test_a_job_that_found_no_memory_is_tried_again_when_the_others_have_ended(texts, monkeypatch):
+    prompts = [[n] * 40 for n in range(1, 7)]
+    alone = [texts.generate(p, max_tokens=8, speculation=False).tokens for p in prompts]
+    refused = []
+    new_cache = texts.engine.new_cache
+
+    def scarce():
+        if not refused:
+            refused.append(1)
+            raise OutOfMemoryError("no pages")
+        return new_cache()
+
+    monkeypatch.setattr(texts.engine, "new_cache", scarce)
+    many = texts.generate_many(prompts, max_tokens=8, as_completed=True)
+    numbers = []
+    for number, generation in many:
+        numbers.append(number)
+        assert generation.error is None
+        assert generation.tokens == alone[number]
+    assert numbers[-1] == 0
+    assert refused
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError, MemoryError])
+def test_a_source_that_cannot_be_made_fails_its_own_generation(texts, error):
+    made = []
+
+    def make(setting):
+        made.append(setting)
+        if len(made) == 3:  # the first is made to see that it can be
+            raise error("gone")
+        return Silent()
+
+    how = maglio.Speculation(source=make)
+    many = texts.generate_many(["a", "b", "c"], max_tokens=3, speculation=how, max_parallel=1)
+    assert [generation.error is None for generation in many] == [True, False, True]
+    assert many[0].tokens == texts.generate("a", max_tokens=3).tokens
+
+
+class Silent(DraftSource):
+    def propose(self, stream, limit):
+        return None
+
+    def observe(self, step):
+        pass
+
+
+def test_a_text_in_the_place_of_prompts_is_refused(texts):
+    with pytest.raises(InvalidArgumentError, match="prompts"):
+        texts.generate_many("hello")
+
+
+@pytest.mark.parametrize(
+    "prompt", [["a"], [[1]], np.array([[1]]), np.array(1), 7, None, b"ab", [], [1.5], [-1]]
+)
+def test_a_prompt_that_is_none_fails_alone(texts, prompt):
+    first, second = texts.generate_many([prompt, "hi"], max_tokens=3)
+    assert isinstance(first.error, maglio.MaglioError)
+    assert second.error is None
+    assert len(second.tokens) == 3

@@ -357,3 +357,50 @@ def test_a_gate_judges_a_stream_by_what_its_rows_cost_beside_the_others():
         trips.append(gate.events.trips)
     assert trips[0] == 0
     assert trips[1] > 0
+
+
+def test_many_streams_on_little_memory_end_oldest_first_and_none_starves():
+    engine = ToyEngine(capacity=130)
+    scheduler = scheduler_of(engine)
+    streams = [Stream(engine, [n] * 20, max_tokens=25) for n in range(20)]
+    for stream in streams:
+        scheduler.add(stream.sequence)
+    ended = []
+    while len(scheduler):
+        assert step(scheduler, streams) == {}
+        ended += [s for s in streams if s.sequence.finish_reason is not None and s not in ended]
+    assert [stream.got for stream in streams] == [stream.expected for stream in streams]
+    assert ended == streams
+    computed = sum(len(segment.tokens) for batch in engine.calls for segment in batch)
+    assert computed < 3 * 20 * (20 + 25)  # those that wait are not computed over and over
+
+
+def test_an_interrupt_while_room_is_made_loses_nothing(monkeypatch):
+    for at in range(1, 6):
+        engine = ToyEngine(capacity=100)
+        scheduler = scheduler_of(engine)
+        streams = [Stream(engine, [n] * 20, SAMPLED, max_tokens=25) for n in range(3)]
+        for stream in streams:
+            scheduler.add(stream.sequence)
+        calls = []
+        evict = TokenSequence.evict
+
+        def interrupted(sequence, *, release=False, calls=calls, evict=evict, at=at):
+            calls.append(sequence)
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            evict(sequence, release=release)
+
+        monkeypatch.setattr(TokenSequence, "evict", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            finish(scheduler, streams)
+        monkeypatch.undo()
+        assert finish(scheduler, streams) == {}
+        assert [stream.got for stream in streams] == [stream.expected for stream in streams]
+
+
+def test_a_sequence_with_nothing_begun_is_refused():
+    engine = ToyEngine()
+    sequence = TokenSequence(engine.new_cache(), Picker(GREEDY, N_VOCAB), n_ctx=engine.n_ctx)
+    with pytest.raises(InvalidArgumentError, match="begin"):
+        scheduler_of(engine).add(sequence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import pytest
 from hypothesis import given
@@ -116,3 +117,25 @@ def test_no_timing_drives_the_multiplier_out_of_its_range(timings):
         assert abs(cost.multiplier - before) <= 0.2 * max(4.0 - before, before - 0.25) + 1e-12
         assert math.isfinite(cost.cost(rows))
         assert cost.cost(rows) >= 1.0
+
+
+def test_threads_that_learn_at_once_leave_sound_costs():
+    cost = timed(0.01, 0.01)
+    errors = []
+
+    def work(rows: int) -> None:
+        try:
+            for step in range(3000):
+                cost.learn(rows if step % 3 else 1, 0.01 * rows)
+                assert cost.cost(rows) >= 1.0
+                assert cost.plain_s is not None
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in (2, 5, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert 0.25 <= cost.multiplier <= 4.0

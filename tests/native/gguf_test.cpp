@@ -178,7 +178,7 @@ void damaged_files_are_refused_or_read() {
 
 void shapes_that_are_no_matrix_are_refused() {
   const std::vector<std::vector<uint64_t>> shapes = {
-      {32, 1, 2}, {16, 2}, {31, 1}, {1u << 21}, {32, 1u << 21}};
+      {32, 1, 2}, {16, 2, 1, 2}, {1u << 21}, {32, 1u << 21}};
   for (const std::vector<uint64_t>& shape : shapes) {
     size_t values = 1;
     for (uint64_t dimension : shape) values *= dimension;
@@ -191,6 +191,18 @@ void shapes_that_are_no_matrix_are_refused() {
       refused = std::string(error.what()).find("'t'") != std::string::npos;
     }
     CHECK(refused);
+  }
+}
+
+void rows_of_floats_may_have_any_width() {
+  for (uint64_t cols : {1u, 16u, 31u, 100u}) {
+    const size_t bytes_of_it = static_cast<size_t>(2 * 3 * cols);
+    const Bytes bytes = make_file({{"t", {cols, 3, 1, 1}, TensorType::kF16, 0}}, bytes_of_it);
+    const GgufFile file(bytes.data(), bytes.size());
+    const maglio::Matrix matrix = maglio::load_matrix(file, "t", 2);
+    CHECK(matrix.rows() == 3 && matrix.cols() == static_cast<int>(cols));
+    std::vector<float> row(cols);
+    matrix.unpack_row(2, row.data());
   }
 }
 
@@ -208,6 +220,7 @@ int main() {
   a_file_cut_anywhere_is_refused();
   damaged_files_are_refused_or_read();
   shapes_that_are_no_matrix_are_refused();
+  rows_of_floats_may_have_any_width();
   the_longest_rows_are_packed_by_several_threads();
   std::puts("gguf: ok");
   return 0;
