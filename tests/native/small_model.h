@@ -114,6 +114,7 @@ inline maglio::ModelSpec spec() {
   attention.head_norms = true;
   first.mixer = attention;
   first.feed_forward = maglio::GatedSpec{256, maglio::GateActivation::kGeluTanh};
+  first.pre_norms = false;
   first.post_norms = true;
   // Layers of different shapes, as some families have.
   attention = maglio::AttentionSpec{};
@@ -133,7 +134,6 @@ inline maglio::ModelSpec spec() {
   attention.temperature_length = 7;
   attention.wide_norms = true;
   third.mixer = attention;
-  third.pre_norms = false;
   third.post_norms = true;
   maglio::ExpertsSpec experts;
   experts.n_ff = 256;

@@ -130,7 +130,7 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
 def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     if family == "gemma2":  # low enough to be felt
         writer.add_attn_logit_softcapping(2.0)
-        writer.add_final_logit_softcapping(8.0)
+        writer.add_final_logit_softcapping(12.0)
     elif family == "phi3":
         writer.add_rope_dimension_count(_phi3_rotated(shape))
         writer.add_rope_scaling_orig_ctx_len(shape.n_ctx // 2)
