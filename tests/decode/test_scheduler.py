@@ -231,14 +231,18 @@ def test_there_are_never_more_streams_than_rows():
         scheduler.add(stream.sequence)
     with pytest.raises(InvalidArgumentError, match="forward of 2 rows"):
         scheduler.add(streams[2].sequence)
-    with pytest.raises(InvalidArgumentError, match="scheduled already"):
-        scheduler_with(streams[0], engine).add(streams[0].sequence)
 
 
-def scheduler_with(stream: Stream, engine: ToyEngine) -> Scheduler:
+def test_a_sequence_is_scheduled_once_and_with_a_generation():
+    engine = ToyEngine()
     scheduler = scheduler_of(engine)
+    stream = Stream(engine, [3])
     scheduler.add(stream.sequence)
-    return scheduler
+    with pytest.raises(InvalidArgumentError, match="scheduled already"):
+        scheduler.add(stream.sequence)
+    sequence = TokenSequence(engine.new_cache(), Picker(GREEDY, N_VOCAB), n_ctx=engine.n_ctx)
+    with pytest.raises(InvalidArgumentError, match="nothing was begun"):
+        scheduler.add(sequence)
 
 
 def test_a_stream_with_broken_logits_fails_alone():
@@ -382,12 +386,10 @@ def test_an_interrupt_while_room_is_made_loses_nothing(monkeypatch):
         streams = [Stream(engine, [n] * 20, SAMPLED, max_tokens=25) for n in range(3)]
         for stream in streams:
             scheduler.add(stream.sequence)
-        calls = []
-        evict = TokenSequence.evict
+        evict, left = TokenSequence.evict, iter(range(at, 0, -1))
 
-        def interrupted(sequence, *, release=False, calls=calls, evict=evict, at=at):
-            calls.append(sequence)
-            if len(calls) == at:
+        def interrupted(sequence, *, release=False, evict=evict, left=left):
+            if next(left, None) == 1:
                 raise KeyboardInterrupt
             evict(sequence, release=release)
 
@@ -397,10 +399,3 @@ def test_an_interrupt_while_room_is_made_loses_nothing(monkeypatch):
         monkeypatch.undo()
         assert finish(scheduler, streams) == {}
         assert [stream.got for stream in streams] == [stream.expected for stream in streams]
-
-
-def test_a_sequence_with_nothing_begun_is_refused():
-    engine = ToyEngine()
-    sequence = TokenSequence(engine.new_cache(), Picker(GREEDY, N_VOCAB), n_ctx=engine.n_ctx)
-    with pytest.raises(InvalidArgumentError, match="begin"):
-        scheduler_of(engine).add(sequence)
