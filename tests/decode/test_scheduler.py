@@ -235,8 +235,7 @@ def test_there_are_never_more_streams_than_rows():
 
 def test_a_sequence_is_scheduled_once_and_with_a_generation():
     engine = ToyEngine()
-    scheduler = scheduler_of(engine)
-    stream = Stream(engine, [3])
+    scheduler, stream = scheduler_of(engine), Stream(engine, [3])
     scheduler.add(stream.sequence)
     with pytest.raises(InvalidArgumentError, match="scheduled already"):
         scheduler.add(stream.sequence)
