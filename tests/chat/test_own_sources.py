@@ -30,7 +30,9 @@ class Follows(DraftSource):
 
 def test_a_source_follows_when_sampling_or_speculation_are_set_anew(roomy_model):
     source = Follows()
-    chat = roomy_model.chat(sampling=SAMPLED, speculation=maglio.Speculation(source=source, gate=False))
+    chat = roomy_model.chat(
+        sampling=SAMPLED, speculation=maglio.Speculation(source=source, gate=False)
+    )
     chat.send("hi").result()
     chat.sampling = maglio.SamplingParams()
     chat.send("hi").result()
