@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from maglio._core import ModelSpec
 from maglio.engine.base import Segment
-from maglio.engine.native import NativeEngine
+from maglio.engine.native import NativeEngine, families
+from maglio.engine.native.keys import Keys
 from maglio.engine.session import Session
 from support.gguf_bytes import RawGguf
 from support.models import TINY
+from support.reference import Reference
 from support.tiny import ISAS, TinyModels, random_tokens
 from support.workshop import LIMIT, Workshop
 
@@ -74,10 +77,10 @@ def test_another_order_of_equal_experts_would_be_noticed(workshop: Workshop) -> 
     raw = workshop.raw(FAMILY)
     route(raw, router("all equal"))
 
-    def reverse(reference: object) -> None:
+    def reverse(reference: Reference) -> None:
         for part in ("gate", "up", "down"):
-            tensor = reference.tensors[f"blk.1.ffn_{part}_exps.weight"]  # type: ignore[attr-defined]
-            reference.tensors[tensor.name] = tensor._replace(data=tensor.data[::-1])  # type: ignore[attr-defined]
+            tensor = reference.tensors[f"blk.1.ffn_{part}_exps.weight"]
+            reference.tensors[tensor.name] = tensor._replace(data=tensor.data[::-1])
 
     assert workshop.distance(raw, reverse) > 10 * LIMIT
 
@@ -87,6 +90,28 @@ def test_rows_may_take_one_expert_or_all(workshop: Workshop, n_used: int) -> Non
     raw = workshop.raw(FAMILY)
     raw.set(f"{FAMILY}.expert_used_count", n_used)
     assert workshop.distance(raw) < LIMIT
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 0.4])
+def test_a_family_may_scale_weights_and_leave_them_as_they_are(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, normalize: bool, scale: float
+) -> None:
+    def page(keys: Keys) -> ModelSpec:
+        attention = keys.attention(rope=keys.rope(), head_norms=True)
+        experts = keys.experts(normalize=normalize, scaled=True)
+        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=experts)
+
+    def change(reference: Reference) -> None:
+        reference.normalizes_experts = normalize
+        reference.expert_scale = scale or 1.0
+
+    monkeypatch.setitem(families._families, FAMILY, page)
+    raw = workshop.raw(FAMILY)
+    raw.set(f"{FAMILY}.expert_weights_scale", scale)
+    assert workshop.distance(raw, change) < LIMIT
+    if scale == 0.4 or not normalize:
+        assert workshop.distance(raw) > 10 * LIMIT
 
 
 def test_without_a_length_of_its_own_an_expert_has_its_share(workshop: Workshop) -> None:

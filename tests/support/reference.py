@@ -49,6 +49,7 @@ class Reference:
             "rope.scaling.factor", self._key("rope.scale_linear", 1.0)
         )
         self.n_expert: int = self._key("expert_count", 0)
+        self.normalizes_experts, self.expert_scale = True, 1.0  # no key says so in these families
         self.n_used: int = self._key("expert_used_count", 0)
         period = LOCAL_EVERY.get(self.family, 1)
         self.local_every: int = self._key("attention.sliding_window_pattern", period)
@@ -106,7 +107,9 @@ class Reference:
         out = np.zeros_like(x)
         for row, p in enumerate(probabilities):
             chosen = np.argsort(-p, kind="stable")[: self.n_used]
-            weights = p[chosen] / max(p[chosen].sum(), 2.0**-14)
+            weights = p[chosen] * self.expert_scale
+            if self.normalizes_experts:
+                weights /= max(p[chosen].sum(), 2.0**-14)
             for expert, weight in zip(chosen, weights, strict=True):
                 h = silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
                 out[row] += weight * (down[expert] @ h)
