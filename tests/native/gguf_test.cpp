@@ -177,8 +177,7 @@ void damaged_files_are_refused_or_read() {
 }
 
 void shapes_that_are_no_matrix_are_refused() {
-  const std::vector<std::vector<uint64_t>> shapes = {
-      {32, 1, 2}, {16, 2, 1, 2}, {1u << 21}, {32, 1u << 21}};
+  const std::vector<std::vector<uint64_t>> shapes = {{16, 2, 1, 2}, {1u << 21}, {32, 1u << 21}};
   for (const std::vector<uint64_t>& shape : shapes) {
     size_t values = 1;
     for (uint64_t dimension : shape) values *= dimension;
