@@ -26,8 +26,9 @@ struct SoftmaxState {
 // are far away, where no hardware expects the next access: asked for in time they cost nothing, and
 // a long context would be a tenth slower otherwise.
 template <int kQueries>
-void score_block(const uint16_t* keys, const uint16_t* next, int head_dim,
-                 const AttentionQuery* queries, Vec scores[][kTilesPerBlock]) {
+[[gnu::always_inline]] inline void score_block(const uint16_t* keys, const uint16_t* next,
+                                               int head_dim, const AttentionQuery* queries,
+                                               Vec scores[][kTilesPerBlock]) {
   for (int n = 0; n < kQueries; ++n) {
     for (int t = 0; t < kTilesPerBlock; ++t) scores[n][t] = zero();
   }
@@ -91,8 +92,9 @@ float update_softmax(SoftmaxState& state, Vec* scores, int lo, int hi) {
 
 // out = out * shrink + sum over positions [lo, hi) of weight * value, 64 dimensions at a time.
 template <int kQueries>
-void add_values(const uint16_t* values, int head_dim, int lo, int hi, const SoftmaxState* states,
-                const float* shrink, const AttentionQuery* queries) {
+[[gnu::always_inline]] inline void add_values(const uint16_t* values, int head_dim, int lo, int hi,
+                                              const SoftmaxState* states, const float* shrink,
+                                              const AttentionQuery* queries) {
   constexpr int kChunk = 4;
   for (int d = 0; d < head_dim; d += 16 * kChunk) {
     const int vecs = head_dim - d < 16 * kChunk ? (head_dim - d) / 16 : kChunk;
@@ -135,7 +137,8 @@ void add_values(const uint16_t* values, int head_dim, int lo, int hi, const Soft
 
 inline int block_begin(int position) { return position / kAttentionBlock * kAttentionBlock; }
 
-template <int kQueries>
+// Capped or not is decided outside: the cap's code inside the loop costs a tenth of a long step.
+template <int kQueries, bool kCapped>
 void attend_queries(const CacheHead& cache, int head_dim, float cap,
                     const AttentionQuery* queries) {
   SoftmaxState states[kQueries];
@@ -154,7 +157,7 @@ void attend_queries(const CacheHead& cache, int head_dim, float cap,
     const uint16_t* values = page + cache.values;
     Vec scores[kQueries][kTilesPerBlock];
     score_block<kQueries>(page + cache.keys, next + cache.keys, head_dim, queries, scores);
-    if (cap != 0.0f) {
+    if constexpr (kCapped) {
       for (int n = 0; n < kQueries; ++n) {
         for (Vec& score : scores[n]) score = soft_cap_vec(score, cap);
       }
@@ -189,17 +192,24 @@ void attend_queries(const CacheHead& cache, int head_dim, float cap,
   }
 }
 
-void attend(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries, int n) {
+template <bool kCapped>
+void attend_some(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries,
+                 int n) {
   switch (n) {
     case 4:
-      return attend_queries<4>(cache, head_dim, cap, queries);
+      return attend_queries<4, kCapped>(cache, head_dim, cap, queries);
     case 3:
-      return attend_queries<3>(cache, head_dim, cap, queries);
+      return attend_queries<3, kCapped>(cache, head_dim, cap, queries);
     case 2:
-      return attend_queries<2>(cache, head_dim, cap, queries);
+      return attend_queries<2, kCapped>(cache, head_dim, cap, queries);
     default:
-      return attend_queries<1>(cache, head_dim, cap, queries);
+      return attend_queries<1, kCapped>(cache, head_dim, cap, queries);
   }
+}
+
+void attend(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries, int n) {
+  return cap == 0.0f ? attend_some<false>(cache, head_dim, cap, queries, n)
+                     : attend_some<true>(cache, head_dim, cap, queries, n);
 }
 
 }  // namespace
