@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 import maglio
 from support.chat_model import STOP
+from support.interrupts import interrupt_at
 
 PACKAGE = Path(maglio.__file__).parent
 WATCHED = (str(PACKAGE / "chat"), str(PACKAGE / "text"), str(PACKAGE / "generation.py"))
@@ -17,32 +17,13 @@ EVERY = 7
 """Interrupts are tried at every seventh line, from several beginnings."""
 
 
-class InterruptAt:
-    """A trace function: KeyboardInterrupt at the ``at``-th line run in the watched modules."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def __call__(self, frame, event, arg):
-        if not frame.f_code.co_filename.startswith(WATCHED):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self
-
-
 def interrupted(action, at: int) -> bool:
     """Run ``action`` with an interrupt at line ``at``; whether there was one."""
-    previous = sys.gettrace()
-    sys.settrace(InterruptAt(at))
     try:
-        action()
+        with interrupt_at(at, *WATCHED):
+            action()
     except KeyboardInterrupt:
         return True
-    finally:
-        sys.settrace(previous)
     return False
 
 

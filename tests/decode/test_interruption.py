@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from maglio.decode import Token
 from maglio.errors import InvalidLogitsError, MaglioError
 from support.decoder import Decoder
 from support.decoding import GREEDY, PROMPT, SAMPLED, ids, plain_run
+from support.interrupts import interrupt_at
 from support.toy_sources import ScriptedSource, adversaries, perfect, spoil
 
 DECODE = str(Path(maglio.decode.__file__).parent)
@@ -84,33 +84,6 @@ def test_a_failed_forward_can_be_repeated(call, when, kind):
     assert source.seen == list(decoder.tokens)[: len(source.seen)]
 
 
-class InterruptAt:
-    """A trace function: KeyboardInterrupt at the ``at``-th line run in the decode package."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def __call__(self, frame, event, arg):
-        if not frame.f_code.co_filename.startswith(DECODE):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self
-
-
-def take_traced(
-    generation: Iterator[Token], tracer: InterruptAt
-) -> tuple[list[int], BaseException | None]:
-    previous = sys.gettrace()
-    sys.settrace(tracer)
-    try:
-        return take(generation)
-    finally:
-        sys.settrace(previous)
-
-
 def mixed_source() -> ScriptedSource:
     def draft(truth: list[int], call: int) -> list[int]:
         return spoil(truth[:4], 2, 60) if call % 2 else truth[:3]
@@ -123,8 +96,9 @@ def test_ctrl_c_at_any_line_loses_nothing():
     while at == 0 or raised is not None:
         at += 1
         decoder = RUN.decoder(mixed_source())
-        tracer = InterruptAt(at)
-        yielded, raised = take_traced(decoder.generate(PROMPT, max_tokens=N_TOKENS), tracer)
+        generation = decoder.generate(PROMPT, max_tokens=N_TOKENS)
+        with interrupt_at(at, DECODE):
+            yielded, raised = take(generation)
         assert raised is None or isinstance(raised, KeyboardInterrupt)
         check_clean(decoder)
         check_resumes(decoder, yielded)
@@ -140,15 +114,12 @@ def test_ctrl_c_at_any_line_of_the_clean_up_loses_nothing():
         generation = decoder.generate(PROMPT, max_tokens=N_TOKENS)
         yielded = [next(generation).id for _ in range(6)]
         generation.close()
-        previous = sys.gettrace()
-        sys.settrace(InterruptAt(at))
         try:
-            decoder.settle()
+            with interrupt_at(at, DECODE):
+                decoder.settle()
             interrupted = False
         except KeyboardInterrupt:
             pass
-        finally:
-            sys.settrace(previous)
         check_clean(decoder)
         check_resumes(decoder, yielded)
     assert at > 20
