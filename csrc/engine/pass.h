@@ -108,7 +108,7 @@ struct Pass {
   float* logits;            // [wanted][n_vocab]
 
   int n() const { return static_cast<int>(rows.size()); }
-  int team() const { return pool.size(); }
+  int team() const { return pool.team(); }
   // From one row of n_embd values to the next.
   int width() const { return padded(model.spec.n_embd); }
   float* residual(int row) const {

@@ -1,7 +1,8 @@
-// A fixed team of threads that run one function together, with a cheap barrier between phases.
+// Threads that run one function together, with a cheap barrier between phases.
 //
-// The caller is member 0. Between runs members wait busily for a short time, since the next run
-// of a decoding loop comes within microseconds, and then sleep.
+// The caller is member 0. Members wait busily for a short time, since the next phase, and in a
+// decoding loop the next run, comes within microseconds, and then sleep. A run has as many members
+// as processors are free for (team_size.h); the others sleep.
 //
 // A child of fork() has none of the threads: survive_forks() starts others there.
 #pragma once
@@ -9,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+
+#include "engine/team_size.h"
 
 namespace maglio {
 
@@ -20,25 +23,29 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // Threads, the caller's included.
   int size() const { return size_; }
+  // Members of this run, or of the next one outside run().
+  int team() const { return team_size_.now(); }
 
   // To be called before run(), where something can still fail. Throws ThreadsRefused, and can then
   // be called again.
   void survive_forks();
 
-  // Runs work(member) on every member and returns when all are done. `work` must not throw.
-  // One run at a time: the caller holds whatever lock that needs.
+  // Runs work(member) on every member below team() and returns when all are done. `work` must not
+  // throw. One run at a time: the caller holds whatever lock that needs.
   void run(const std::function<void(int)>& work);
 
   // Waits until every member has arrived. Only inside run().
   void barrier();
 
  private:
-  class Team;
+  class Threads;
 
   const int size_;
-  uint64_t forks_;  // where the team's threads are
-  std::unique_ptr<Team> team_;
+  uint64_t forks_;  // where the threads are
+  TeamSize team_size_;
+  std::unique_ptr<Threads> threads_;
 };
 
 // Runs share(member) for every member below `count`, on as many threads as the system lets us have.
