@@ -29,15 +29,20 @@ _NUMBERS = {
 }
 _STRING, _ARRAY = 8, 9
 
+PRETOKENIZERS = (
+    "smollm", "qwen2", "qwen35", "llama-bpe", "gpt-2", "default", "glm4", "dbrx", "falcon",
+    "laguna", "ufakzeka", "exaone-moe", "seed-coder", "bailingmoe", "jais-2", "minicpm5", "tekken",
+    "gpt-4o", "granite-embed-multi-97m", "tiny_aya", "youtu", "deepseek-llm", "deepseek-coder",
+    "deepseek-v3", "spark2_5", "afmoe", "bloom", "viking", "chameleon", "superbpe",
+)  # fmt: skip
+"""One name for each way to cut text into words."""
+
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "smollm2": ("smollm2", {}),
     "gemma3": ("gemma3", {}),
     "gemma4": ("gemma4", {}),
     "gemma3-space-prefix": ("gemma3", {"tokenizer.ggml.add_space_prefix": True}),
-    **{
-        f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre})
-        for pre in ("smollm", "qwen2", "qwen35", "llama-bpe", "gpt-2", "default", "glm4", "dbrx")
-    },
+    **{f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre}) for pre in PRETOKENIZERS},
     "holes-gpt-2": ("holes", {"tokenizer.ggml.pre": "gpt-2"}),
     "holes-llama-bpe": ("holes", {"tokenizer.ggml.pre": "llama-bpe"}),
 }

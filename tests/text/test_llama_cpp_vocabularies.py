@@ -13,10 +13,10 @@ from maglio.text import from_metadata
 
 SOURCES = os.environ.get("MAGLIO_LLAMA_CPP", "")
 SUPPORTED = (
-    "command-r", "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "mpt", "phi-3", "qwen2", "qwen35",
-    "refact", "starcoder",
+    "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe",
+    "llama-spm", "mpt", "phi-3", "qwen2", "qwen35", "refact", "starcoder",
 )  # fmt: skip
-REFUSED = ("bert-bge", "deepseek-coder", "deepseek-llm", "falcon")
+REFUSED = ("bert-bge",)
 
 pytestmark = pytest.mark.skipif(not SOURCES, reason="MAGLIO_LLAMA_CPP names no sources")
 

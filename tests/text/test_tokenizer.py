@@ -206,7 +206,7 @@ HOSTILE = {
     "no model": ({}, "tokenizer model ''"),
     "model of a wrong type": (small_bpe(model=7), "should be a string"),
     "unknown model": (small_bpe(model="t5"), "tokenizer model 't5'; supported are"),
-    "unknown pre-tokenizer": (small_bpe(pre="tekken"), "pre-tokenizer 'tekken'; supported are"),
+    "unknown pre-tokenizer": (small_bpe(pre="kimi-k2"), "pre-tokenizer 'kimi-k2'; supported are"),
     "absurd pre-tokenizer": (small_bpe(pre="x" * 9999), "xxx'; supported are default, gpt-2"),
     "no tokens": ({"tokenizer.ggml.model": "llama"}, "lacks tokenizer.ggml.tokens"),
     "empty vocabulary": (small_bpe(tokens=[], merges=[]), "must not be empty"),
