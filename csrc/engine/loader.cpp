@@ -35,8 +35,8 @@ const GgufTensor& find(const GgufFile& file, const std::string& name) {
   if (tensor == nullptr) throw GgufError("tensor '" + name + "' is missing");
   if (tensor->bytes == 0) {
     throw GgufError("tensor '" + name + "' has the type " + tensor_type_name(tensor->type) +
-                    "; supported are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K "
-                    "and Q6_K");
+                    ", which the native engine does not read; use a file whose tensors are of the "
+                    "types " + supported_types());
   }
   return *tensor;
 }

@@ -1,5 +1,5 @@
-// The quantized block formats of model files: how 32 values are coded in the file's bytes.
-// Formats: ggml's block_q4_0 ... block_q6_K, little-endian.
+// The quantized block formats of model files: which values a block's bytes stand for, one block at
+// a time, slow and obvious. Formats: ggml's block_q4_0 ... block_mxfp4, little-endian.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,10 @@
 
 namespace maglio {
 
-// 32 consecutive values: scales[i / 16] * (codes[i] - zero) - min, zero as in LayoutInfo.
-struct CodedBlock {
-  uint8_t codes[32];
-  float scales[2];
-  float min;
-};
+// Whether a code of the format chooses several values at once, from a grid.
+bool has_grid(TensorType type);
 
-// Decodes the `index`-th group of 32 values of a row that starts at `row`.
-void decode_block(TensorType type, const uint8_t* row, int index, CodedBlock& out);
+// Writes the values of one block, as many as its geometry says. Not for types with a grid.
+void decode_block(TensorType type, const uint8_t* block, float* out);
 
 }  // namespace maglio

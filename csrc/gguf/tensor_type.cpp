@@ -16,4 +16,13 @@ const char* tensor_type_name(uint32_t type) {
   return type < std::size(kNames) ? kNames[type] : "unknown";
 }
 
+std::string supported_types() {
+  std::string names;
+  for (uint32_t type = 0; type <= static_cast<uint32_t>(TensorType::kMXFP4); ++type) {
+    if (block_geometry(type).values == 0) continue;
+    names += (names.empty() ? "" : ", ") + std::string(tensor_type_name(type));
+  }
+  return names;
+}
+
 }  // namespace maglio

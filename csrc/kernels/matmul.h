@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "kernels/kernels.h"
+#include "kernels/quantized.h"
 
 namespace maglio {
 namespace {
 
-constexpr int kGroupsPerBlock = 8;
-constexpr int kScaleBytes = 2 * kTileRows;
 constexpr int kMaxPassRows = 12;  // as many accumulators as AVX-512 has registers for
 
 // Rows of activations a tile is applied to, from row `first` on.
@@ -33,77 +32,70 @@ inline int32_t load_int32(const int8_t* p) {
   return x;
 }
 
-// How a quantized layout is unpacked and what its codes mean.
-template <int kBits, bool kHasMin, int kScales, int kZeroShift>
-struct Quantized {
-  static constexpr int kCodeBytes = kBits == 8 ? 512 : kBits == 5 ? 320 : 256;
-  static constexpr int kBlockBytes = kCodeBytes + kScaleBytes * (kHasMin ? 2 : kScales);
-  static constexpr bool kMin = kHasMin;
-  static constexpr int kScaleGroups = kScales;
-  static constexpr bool kFull = kBits == 8 && kZeroShift == 7;
-  // The offset that is left after what dot_full took off by itself.
-  static constexpr bool kOffset = kZeroShift >= 0 && !(kFull && kFullBias == 128);
-  static constexpr int kShift = kZeroShift;
-
-  static void unpack(const uint8_t* w, ByteVec* q) {
-    if constexpr (kBits == 8) {
-      for (int g = 0; g < kGroupsPerBlock; ++g) q[g] = load_bytes(w + 64 * g);
-      return;
-    }
-    for (int p = 0; p < kGroupsPerBlock / 2; ++p) {
-      const ByteVec packed = load_bytes(w + 64 * p);
-      q[2 * p] = low_nibbles(packed);
-      q[2 * p + 1] = high_nibbles(packed);
-    }
-    if constexpr (kBits == 5) {
-      for (int g = 0; g < kGroupsPerBlock; ++g) q[g] = add_fifth_bit(q[g], w + 256 + 8 * g);
-    }
+// The dot product of 4 kCount inputs; codes are below 2^kBits.
+template <int kBits, int kCount>
+IntVec dot(IntVec acc, const ByteVec* codes, const int8_t* a) {
+  for (int g = 0; g < kCount; ++g) {
+    const int32_t four = load_int32(a + 4 * g);
+    acc = kBits == 8 ? dot_full(acc, codes[g], four) : dot_small(acc, codes[g], four);
   }
+  return acc;
+}
 
-  static IntVec dot(IntVec acc, ByteVec codes, int32_t a) {
-    if constexpr (kFull) return dot_full(acc, codes, a);
-    return dot_small(acc, codes, a);
-  }
+// What the zero of the codes takes off: 2^kShift times the sum of the activations.
+template <typename F>
+IntVec offset_of(int32_t neg_sum) {
+  if constexpr (F::kOffset) return int_shift_left(int_broadcast(neg_sum), F::kShift);
+  return int_broadcast(0);
+}
 
-  static IntVec start(int32_t neg_sum) {
-    if constexpr (kOffset) return int_shift_left(int_broadcast(neg_sum), kShift);
-    return int_broadcast(0);
+// A block of 32 inputs times block `b` of row `m`, added to the row's total: the products of both
+// halves, or of all, in the order of inputs, then the minima.
+template <typename F>
+Vec add_block(const Block& w, const RowsIn& in, int m, int b, Vec total) {
+  const int8_t* a = in.codes(m) + kBlockValues * b;
+  const size_t at = in.block(m, b);
+  const int32_t* neg_sums = in.x.neg_sums + 2 * at;
+  const Vec scale = broadcast(in.x.scales[at]);
+  if constexpr (F::kScaleCount == 2) {
+    const IntVec first = dot<F::kCodeBits, 4>(offset_of<F>(neg_sums[0]), w.codes, a);
+    const IntVec second = dot<F::kCodeBits, 4>(offset_of<F>(neg_sums[1]), w.codes + 4, a + 16);
+    total = fma(to_float(first), mul(w.scales[0], scale), total);
+    total = fma(to_float(second), mul(w.scales[1], scale), total);
+  } else {
+    const int32_t neg_sum = F::kOffset ? neg_sums[0] + neg_sums[1] : 0;
+    const IntVec all = dot<F::kCodeBits, kGroups>(offset_of<F>(neg_sum), w.codes, a);
+    total = fma(to_float(all), mul(w.scales[0], scale), total);
   }
-};
+  if constexpr (F::kMinCount == 2) {
+    for (int half = 0; half < 2; ++half) {
+      const float sum = in.x.scales[at] * static_cast<float>(neg_sums[half]);
+      total = fma(w.mins[half], broadcast(sum), total);
+    }
+  } else if constexpr (F::kMinCount == 1) {
+    total = fnma(w.mins[0], broadcast(in.x.scaled_sums[at]), total);
+  }
+  return total;
+}
 
 // One tile times kRows rows. On one row the loads of weights are the cost; on more, the products.
-template <typename Q, int kRows>
-void quantized_tile(const uint8_t* w, int blocks, const RowsIn& in, Vec* total) {
+template <typename F, int kRows>
+void quantized_tile(const uint8_t* unit, const MatrixView& matrix, const RowsIn& in, Vec* total) {
+  constexpr int kAhead = 1152;  // bytes
+  constexpr int kBytes = F::kUnitBytes / F::kBlocks;
+  const int blocks = matrix.cols / kBlockValues;
+  const ByteVec table = load_table(matrix.table);
   for (int m = 0; m < kRows; ++m) total[m] = zero();
-  for (int b = 0; b < blocks; ++b, w += Q::kBlockBytes) {
-    for (int line = 0; line < Q::kBlockBytes; line += 64) {
-      __builtin_prefetch(w + 4 * Q::kBlockBytes + line);
-    }
-    ByteVec q[kGroupsPerBlock];
-    Q::unpack(w, q);
-    const uint16_t* scales = reinterpret_cast<const uint16_t*>(w + Q::kCodeBytes);
-    const Vec scale0 = load_half(scales);
-    const Vec scale1 = Q::kScaleGroups == 2 ? load_half(scales + kTileRows) : scale0;
-    const Vec min = Q::kMin ? load_half(scales + kTileRows) : scale0;
-    for (int m = 0; m < kRows; ++m) {
-      const int8_t* a = in.codes(m) + kBlockValues * b;
-      const size_t at = in.block(m, b);
-      const int32_t* neg_sums = in.x.neg_sums + 2 * at;
-      const Vec scale_in = broadcast(in.x.scales[at]);
-      if constexpr (Q::kScaleGroups == 2) {
-        IntVec first = Q::start(neg_sums[0]), second = Q::start(neg_sums[1]);
-        for (int g = 0; g < 4; ++g) {
-          first = Q::dot(first, q[g], load_int32(a + 4 * g));
-          second = Q::dot(second, q[g + 4], load_int32(a + 4 * g + 16));
-        }
-        total[m] = fma(to_float(first), mul(scale0, scale_in), total[m]);
-        total[m] = fma(to_float(second), mul(scale1, scale_in), total[m]);
-      } else {
-        IntVec dot = Q::start(Q::kOffset ? neg_sums[0] + neg_sums[1] : 0);
-        for (int g = 0; g < kGroupsPerBlock; ++g) dot = Q::dot(dot, q[g], load_int32(a + 4 * g));
-        total[m] = fma(to_float(dot), mul(scale0, scale_in), total[m]);
-        if constexpr (Q::kMin) total[m] = fnma(min, broadcast(in.x.scaled_sums[at]), total[m]);
+  for (int b = 0; b < blocks; unit += F::kUnitBytes) {
+    typename F::Head head;
+    F::open(unit, head);
+    for (int j = 0; j < F::kBlocks; ++j, ++b) {
+      for (int at = 0; at < kBytes; at += 64) {
+        __builtin_prefetch(unit + kBytes * j + kAhead + at);
       }
+      Block block;
+      F::unpack(unit, head, j, table, block);
+      for (int m = 0; m < kRows; ++m) total[m] = add_block<F>(block, in, m, b, total[m]);
     }
   }
 }
@@ -136,20 +128,29 @@ void float_tile(const uint8_t* w, int cols, const RowsIn& in, Vec* total) {
   }
 }
 
+// The struct that knows a layout.
+template <Layout kLayout>
+auto format_of() {
+  if constexpr (kLayout == Layout::kQ4_0) return FormatQ4_0();
+  if constexpr (kLayout == Layout::kQ4_1) return FormatQ4_1();
+  if constexpr (kLayout == Layout::kQ5_0) return FormatQ5_0();
+  if constexpr (kLayout == Layout::kQ5_1) return FormatQ5_1();
+  if constexpr (kLayout == Layout::kQ8_0) return FormatQ8_0();
+  if constexpr (kLayout == Layout::kQ2_K) return FormatQ2_K();
+  if constexpr (kLayout == Layout::kQ3_K) return FormatQ3_K();
+  if constexpr (kLayout == Layout::kQ4_K) return FormatQ4_K();
+  if constexpr (kLayout == Layout::kQ5_K) return FormatQ5_K();
+  if constexpr (kLayout == Layout::kQ6_K) return FormatQ6_K();
+  if constexpr (kLayout == Layout::kIQ4_NL) return FormatIQ4_NL();
+  if constexpr (kLayout == Layout::kIQ4_XS) return FormatIQ4_XS();
+  if constexpr (kLayout == Layout::kMXFP4) return FormatMXFP4();
+  if constexpr (kLayout == Layout::kGrid) return FormatGrid();
+}
+
 template <Layout kLayout, int kRows>
 void tile_rows(const uint8_t* w, const MatrixView& matrix, const RowsIn& in, Vec* total) {
-  if constexpr (kLayout == Layout::kInt4) {
-    quantized_tile<Quantized<4, false, 1, 3>, kRows>(w, matrix.cols / kBlockValues, in, total);
-  } else if constexpr (kLayout == Layout::kInt4Min) {
-    quantized_tile<Quantized<4, true, 1, -1>, kRows>(w, matrix.cols / kBlockValues, in, total);
-  } else if constexpr (kLayout == Layout::kInt5) {
-    quantized_tile<Quantized<5, false, 1, 4>, kRows>(w, matrix.cols / kBlockValues, in, total);
-  } else if constexpr (kLayout == Layout::kInt5Min) {
-    quantized_tile<Quantized<5, true, 1, -1>, kRows>(w, matrix.cols / kBlockValues, in, total);
-  } else if constexpr (kLayout == Layout::kInt8) {
-    quantized_tile<Quantized<8, false, 1, 7>, kRows>(w, matrix.cols / kBlockValues, in, total);
-  } else if constexpr (kLayout == Layout::kInt8Half) {
-    quantized_tile<Quantized<8, false, 2, 5>, kRows>(w, matrix.cols / kBlockValues, in, total);
+  if constexpr (is_quantized(kLayout)) {
+    quantized_tile<decltype(format_of<kLayout>()), kRows>(w, matrix, in, total);
   } else {
     float_tile<Floats<kLayout>, kRows>(w, matrix.cols, in, total);
   }
@@ -199,18 +200,34 @@ void matmul(const MatrixView& w, const Activations& x, int first_row, int n_rows
             int last_tile, float* out, size_t stride) {
   const auto run = [&](auto f) { f(w, x, first_row, n_rows, first_tile, last_tile, out, stride); };
   switch (w.layout) {
-    case Layout::kInt4:
-      return run(matmul_layout<Layout::kInt4>);
-    case Layout::kInt4Min:
-      return run(matmul_layout<Layout::kInt4Min>);
-    case Layout::kInt5:
-      return run(matmul_layout<Layout::kInt5>);
-    case Layout::kInt5Min:
-      return run(matmul_layout<Layout::kInt5Min>);
-    case Layout::kInt8:
-      return run(matmul_layout<Layout::kInt8>);
-    case Layout::kInt8Half:
-      return run(matmul_layout<Layout::kInt8Half>);
+    case Layout::kQ4_0:
+      return run(matmul_layout<Layout::kQ4_0>);
+    case Layout::kQ4_1:
+      return run(matmul_layout<Layout::kQ4_1>);
+    case Layout::kQ5_0:
+      return run(matmul_layout<Layout::kQ5_0>);
+    case Layout::kQ5_1:
+      return run(matmul_layout<Layout::kQ5_1>);
+    case Layout::kQ8_0:
+      return run(matmul_layout<Layout::kQ8_0>);
+    case Layout::kQ2_K:
+      return run(matmul_layout<Layout::kQ2_K>);
+    case Layout::kQ3_K:
+      return run(matmul_layout<Layout::kQ3_K>);
+    case Layout::kQ4_K:
+      return run(matmul_layout<Layout::kQ4_K>);
+    case Layout::kQ5_K:
+      return run(matmul_layout<Layout::kQ5_K>);
+    case Layout::kQ6_K:
+      return run(matmul_layout<Layout::kQ6_K>);
+    case Layout::kIQ4_NL:
+      return run(matmul_layout<Layout::kIQ4_NL>);
+    case Layout::kIQ4_XS:
+      return run(matmul_layout<Layout::kIQ4_XS>);
+    case Layout::kMXFP4:
+      return run(matmul_layout<Layout::kMXFP4>);
+    case Layout::kGrid:
+      return run(matmul_layout<Layout::kGrid>);
     case Layout::kFloat16:
       return run(matmul_layout<Layout::kFloat16>);
     case Layout::kBFloat16:

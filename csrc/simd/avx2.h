@@ -117,25 +117,47 @@ inline ByteVec load_bytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-inline ByteVec low_nibbles(ByteVec v) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(v.lo, mask), _mm256_and_si256(v.hi, mask)};
+inline void store_bytes(uint8_t* p, ByteVec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), v.hi);
 }
-inline ByteVec high_nibbles(ByteVec v) {
-  return low_nibbles(ByteVec{_mm256_srli_epi16(v.lo, 4), _mm256_srli_epi16(v.hi, 4)});
+inline __m128i load_64(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
+inline IntVec load_int8(const uint8_t* p) {
+  return {_mm256_cvtepi8_epi32(load_64(p)), _mm256_cvtepi8_epi32(load_64(p + 8))};
 }
-inline __m256i spread_bits(const uint8_t* p) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, p, sizeof(bits));
-  const __m256i byte_of =
-      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-  const __m256i bit_of = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ull));
-  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), byte_of);
-  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of), bit_of);
-  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+inline __m256i all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+template <int kFrom>
+inline ByteVec bits_of(ByteVec v, uint8_t mask) {
+  if (kFrom > 0) v = {_mm256_srli_epi16(v.lo, kFrom), _mm256_srli_epi16(v.hi, kFrom)};
+  return {_mm256_and_si256(v.lo, all_bytes(mask)), _mm256_and_si256(v.hi, all_bytes(mask))};
 }
-inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
-  return {_mm256_add_epi8(v.lo, spread_bits(p)), _mm256_add_epi8(v.hi, spread_bits(p + 4))};
+inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
+  const __m256i by = _mm256_set1_epi32(from), bits = all_bytes(mask);
+  return {_mm256_and_si256(_mm256_srlv_epi32(v.lo, by), bits),
+          _mm256_and_si256(_mm256_srlv_epi32(v.hi, by), bits)};
+}
+inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
+  return {_mm256_or_si256(low.lo, _mm256_slli_epi16(high.lo, by)),
+          _mm256_or_si256(low.hi, _mm256_slli_epi16(high.hi, by))};
+}
+inline __m256i add_where_half(__m256i v, __m256i plane, __m256i bit, __m256i value) {
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(plane, bit), bit);
+  return _mm256_add_epi8(v, _mm256_and_si256(set, value));
+}
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+  const __m256i bits = all_bytes(1 << bit), values = all_bytes(value);
+  return {add_where_half(v.lo, plane.lo, bits, values),
+          add_where_half(v.hi, plane.hi, bits, values)};
+}
+inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+  return {_mm256_sub_epi8(v.lo, all_bytes(value)), _mm256_sub_epi8(v.hi, all_bytes(value))};
+}
+inline ByteVec load_table(const uint8_t* p) {
+  const __m256i twice = _mm256_broadcastsi128_si256(load_128(p));
+  return {twice, twice};
+}
+inline ByteVec look_up(ByteVec table, ByteVec codes) {
+  return {_mm256_shuffle_epi8(table.lo, codes.lo), _mm256_shuffle_epi8(table.hi, codes.hi)};
 }
 
 inline __m256i dot_pairs(__m256i acc, __m256i unsigned_codes, __m256i signed_values) {

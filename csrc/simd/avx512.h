@@ -75,17 +75,42 @@ inline IntVec int_broadcast(int32_t x) { return _mm512_set1_epi32(x); }
 inline IntVec int_shift_left(IntVec v, int bits) { return _mm512_slli_epi32(v, bits); }
 inline Vec to_float(IntVec v) { return _mm512_cvtepi32_ps(v); }
 inline ByteVec load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
-inline ByteVec low_nibbles(ByteVec v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
-inline ByteVec high_nibbles(ByteVec v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
-// Adds 16 to the bytes whose bit is set in the 8 bytes at p, bit i for byte i.
-inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
-  uint64_t bits;
-  __builtin_memcpy(&bits, p, sizeof(bits));
-  return _mm512_mask_add_epi8(v, static_cast<__mmask64>(bits), v, _mm512_set1_epi8(16));
+inline void store_bytes(uint8_t* p, ByteVec v) { _mm512_storeu_si512(p, v); }
+// 16 signed bytes, a lane each.
+inline IntVec load_int8(const uint8_t* p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
+// Bits `from` and up of each byte, those that `mask` has, which are none of the next byte's.
+template <int kFrom>
+inline ByteVec bits_of(ByteVec v, uint8_t mask) {
+  const ByteVec moved = kFrom == 0 ? v : _mm512_srli_epi16(v, kFrom);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)));
+}
+inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
+  return _mm512_and_si512(_mm512_srlv_epi32(v, _mm512_set1_epi32(from)),
+                          _mm512_set1_epi8(static_cast<char>(mask)));
+}
+// Each byte low | high << by, where no bit leaves its byte.
+inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
+  return _mm512_or_si512(low, _mm512_slli_epi16(high, static_cast<unsigned>(by)));
+}
+// Adds `value` to the bytes whose byte of `plane` has the bit `bit`.
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+  const __mmask64 set = _mm512_test_epi8_mask(plane, _mm512_set1_epi8(static_cast<char>(1 << bit)));
+  return _mm512_mask_add_epi8(v, set, v, _mm512_set1_epi8(static_cast<char>(value)));
+}
+// Each byte less `value`, modulo 256.
+inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+  return _mm512_sub_epi8(v, _mm512_set1_epi8(static_cast<char>(value)));
+}
+// A table of 16 bytes, and its entries that codes below 16 choose.
+inline ByteVec load_table(const uint8_t* p) {
+  return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline ByteVec look_up(ByteVec table, ByteVec codes) { return _mm512_shuffle_epi8(table, codes); }
 
 // Lane i of the result: acc[i] + sum over t < 4 of (codes[4i + t] - kFullBias) * a[t], where `a`
-// is four int8 in [-127, 127] and codes are unsigned bytes. `dot_small` needs codes < 64.
+// is four int8 in [-127, 127] and codes are unsigned bytes. `dot_small` needs codes < 128.
 constexpr int32_t kFullBias = 0;
 inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
   return _mm512_dpbusd_epi32(acc, codes, _mm512_set1_epi32(a));

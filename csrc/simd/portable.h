@@ -128,18 +128,40 @@ inline ByteVec load_bytes(const uint8_t* p) {
   std::memcpy(out.bytes, p, sizeof(out.bytes));
   return out;
 }
-inline ByteVec low_nibbles(ByteVec v) {
-  for (uint8_t& byte : v.bytes) byte &= 15;
-  return v;
+inline void store_bytes(uint8_t* p, ByteVec v) { std::memcpy(p, v.bytes, sizeof(v.bytes)); }
+inline IntVec load_int8(const uint8_t* p) {
+  IntVec out;
+  for (int i = 0; i < kLanes; ++i) out.v[i] = static_cast<int8_t>(p[i]);
+  return out;
 }
-inline ByteVec high_nibbles(ByteVec v) {
-  for (uint8_t& byte : v.bytes) byte >>= 4;
-  return v;
+
+template <typename F>
+inline ByteVec each_byte(F f) {
+  ByteVec out;
+  for (int i = 0; i < 64; ++i) out.bytes[i] = static_cast<uint8_t>(f(i));
+  return out;
 }
-inline ByteVec add_fifth_bit(ByteVec v, const uint8_t* p) {
-  for (int i = 0; i < 64; ++i)
-    v.bytes[i] = static_cast<uint8_t>(v.bytes[i] + ((p[i / 8] >> (i % 8)) & 1) * 16);
-  return v;
+inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
+  return each_byte([&](int i) { return (v.bytes[i] >> from) & mask; });
+}
+template <int kFrom>
+inline ByteVec bits_of(ByteVec v, uint8_t mask) {
+  return bits_of(v, kFrom, mask);
+}
+inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
+  return each_byte([&](int i) { return low.bytes[i] | high.bytes[i] << by; });
+}
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+  return each_byte([&](int i) { return v.bytes[i] + ((plane.bytes[i] >> bit) & 1) * value; });
+}
+inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+  return each_byte([&](int i) { return v.bytes[i] - value; });
+}
+inline ByteVec load_table(const uint8_t* p) {
+  return each_byte([&](int i) { return p[i % 16]; });
+}
+inline ByteVec look_up(ByteVec table, ByteVec codes) {
+  return each_byte([&](int i) { return table.bytes[codes.bytes[i]]; });
 }
 
 constexpr int32_t kFullBias = 0;

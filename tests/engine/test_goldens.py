@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support import goldens
-from support.models import FAMILIES, FORMATS, K_FORMATS, TINY, tiny_shape, write_model
+from support.models import K_FORMATS, MODELS, TINY, tiny_shape, write_model
 from support.reference import Reference, causal_mask
 
 
@@ -56,8 +56,7 @@ def test_rows_that_do_not_fit_a_golden_are_refused() -> None:
         goldens.compare(golden, np.zeros((3, 49152), dtype=np.float32))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize(("family", "fmt"), MODELS)
 def test_a_random_model_has_sane_logits_in_every_format(
     family: str, fmt: str, tmp_path: Path
 ) -> None:

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from maglio import _core
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
-from support.models import FAMILIES, FORMATS, TINY
+from support.models import FAMILIES, MODELS, TINY
 from support.tiny import ISAS, TinyModels, random_tokens
 
 N_TOKENS = 200  # crosses three borders of 64 positions and gemma3's window of 32
-MODELS = [(family, fmt) for family in FAMILIES for fmt in FORMATS]
 
 
 @functools.cache
