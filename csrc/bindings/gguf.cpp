@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -14,13 +15,12 @@
 
 namespace nb = nanobind;
 using maglio::GgufFile;
+using maglio::GgufPart;
 using maglio::GgufType;
 using maglio::GgufValue;
 using maglio::TensorType;
 
 namespace {
-
-using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Model files are not always valid UTF-8; what is not survives as lone surrogates.
 nb::object text(std::string_view s, const char* invalid = "surrogateescape") {
@@ -37,8 +37,8 @@ T read(const uint8_t* p) {
 }
 
 template <typename T>
-nb::object numbers(const GgufFile& file, const GgufValue& value) {
-  const uint8_t* p = file.data() + value.offset;
+nb::object numbers(const GgufPart& part, const GgufValue& value) {
+  const uint8_t* p = part.header().data() + value.offset;
   if (!value.is_array) return nb::cast(read<T>(p));
   const size_t n = static_cast<size_t>(value.count);
   T* copy = new T[n];
@@ -47,58 +47,65 @@ nb::object numbers(const GgufFile& file, const GgufValue& value) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(copy, {n}, owner));
 }
 
-nb::object strings(const GgufFile& file, const GgufValue& value) {
-  const std::vector<std::string_view> items = file.strings(value);
+nb::object strings(const GgufPart& part, const GgufValue& value) {
+  const std::vector<std::string_view> items = part.strings(value);
   if (!value.is_array) return text(items.at(0));
   nb::list out;
   for (std::string_view item : items) out.append(text(item));
   return out;
 }
 
-nb::object booleans(const GgufFile& file, const GgufValue& value) {
-  const uint8_t* p = file.data() + value.offset;
+nb::object booleans(const GgufPart& part, const GgufValue& value) {
+  const uint8_t* p = part.header().data() + value.offset;
   if (!value.is_array) return nb::bool_(*p != 0);
   nb::list out;
   for (uint64_t i = 0; i < value.count; ++i) out.append(nb::bool_(p[i] != 0));
   return out;
 }
 
-nb::object convert(const GgufFile& file, const GgufValue& value) {
+nb::object convert(const GgufPart& part, const GgufValue& value) {
   switch (value.type) {
     case GgufType::kUint8:
-      return numbers<uint8_t>(file, value);
+      return numbers<uint8_t>(part, value);
     case GgufType::kInt8:
-      return numbers<int8_t>(file, value);
+      return numbers<int8_t>(part, value);
     case GgufType::kUint16:
-      return numbers<uint16_t>(file, value);
+      return numbers<uint16_t>(part, value);
     case GgufType::kInt16:
-      return numbers<int16_t>(file, value);
+      return numbers<int16_t>(part, value);
     case GgufType::kUint32:
-      return numbers<uint32_t>(file, value);
+      return numbers<uint32_t>(part, value);
     case GgufType::kInt32:
-      return numbers<int32_t>(file, value);
+      return numbers<int32_t>(part, value);
     case GgufType::kFloat32:
-      return numbers<float>(file, value);
+      return numbers<float>(part, value);
     case GgufType::kUint64:
-      return numbers<uint64_t>(file, value);
+      return numbers<uint64_t>(part, value);
     case GgufType::kInt64:
-      return numbers<int64_t>(file, value);
+      return numbers<int64_t>(part, value);
     case GgufType::kFloat64:
-      return numbers<double>(file, value);
+      return numbers<double>(part, value);
     case GgufType::kBool:
-      return booleans(file, value);
+      return booleans(part, value);
     case GgufType::kString:
-      return strings(file, value);
+      return strings(part, value);
     case GgufType::kArray:
       break;
   }
   return nb::none();
 }
 
-nb::dict metadata(const GgufFile& file) {
+nb::dict metadata(const GgufPart& part) {
   nb::dict out;
-  for (const GgufValue& value : file.values()) out[text(value.key)] = convert(file, value);
+  for (const GgufValue& value : part.values()) out[text(value.key)] = convert(part, value);
   return out;
+}
+
+nb::object value(const GgufPart& part, std::string_view key, const nb::object& otherwise) {
+  for (const GgufValue& value : part.values()) {
+    if (value.key == key) return convert(part, value);
+  }
+  return otherwise;
 }
 
 struct TensorInfo {
@@ -138,14 +145,20 @@ void bind_gguf(nb::module_& m) {
       .def_ro("supported", &TensorInfo::supported, "Whether the engine can read the type.")
       .def_ro("shape", &TensorInfo::shape, "Dimensions, innermost first.");
 
-  nb::class_<GgufFile>(m, "GgufFile", "The header of a mapped GGUF file.")
-      .def(
-          "__init__",
-          [](GgufFile* self, const Bytes& bytes) {
-            new (self) GgufFile(bytes.data(), bytes.shape(0));
-          },
-          nb::arg("bytes"), nb::keep_alive<1, 2>())
+  nb::class_<GgufPart>(m, "GgufPart", "A GGUF file: a whole model, or a part of one.")
+      .def(nb::init<int>(), nb::arg("descriptor"), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro(
+          "size", [](const GgufPart& part) { return part.file().size(); }, "Bytes of the file.")
+      .def_prop_ro(
+          "n_tensors", [](const GgufPart& part) { return part.tensors().size(); },
+          "Number of tensors in this part.")
+      .def("value", &value, nb::arg("key"), nb::arg("otherwise"), "One value of the metadata.")
       .def("metadata", &metadata, nb::sig("def metadata(self) -> dict[str, object]"),
-           "All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.")
-      .def("tensors", &tensors, "The tensor directory, in file order.");
+           "All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.");
+
+  nb::class_<GgufFile>(m, "GgufFile", "The tensors of a model, in one part or several.")
+      .def(nb::init<std::vector<std::shared_ptr<const GgufPart>>>(), nb::arg("parts"))
+      .def("tensors", &tensors, "The tensor directory, in the order of the parts.")
+      .def("check_unchanged", &GgufFile::check_unchanged,
+           "Raises GgufError when a part was written to since it was opened.");
 }

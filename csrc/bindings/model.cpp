@@ -23,6 +23,7 @@ using maglio::GgufFile;
 using maglio::LayerSpec;
 using maglio::Matrix;
 using maglio::Model;
+using maglio::ModelLoad;
 using maglio::ModelSpec;
 using maglio::RopeSpec;
 using maglio::Source;
@@ -46,15 +47,37 @@ Row matrix_row(const Matrix& matrix, int row) {
   return copy_row(values);
 }
 
-std::shared_ptr<const Model> load(const GgufFile& file, const ModelSpec& spec,
-                                  const std::set<std::string>& known, int threads) {
+// Tells a Python function how far loading has come, and lets Ctrl-C end it. Called without the
+// interpreter's lock.
+maglio::Progress progress_of(const nb::object& function) {
+  return [&function](uint64_t done, uint64_t all) {
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!function.is_none()) function(done, all);
+  };
+}
+
+std::shared_ptr<const Model> map_model(ModelLoad& load, int descriptor) {
   const nb::gil_scoped_release release;
-  return maglio::load_model(file, spec, known, threads);
+  return load.map(descriptor);
+}
+
+void keep_model(const ModelLoad& load, int descriptor, const nb::object& progress) {
+  const maglio::Progress report = progress_of(progress);
+  const nb::gil_scoped_release release;
+  load.keep(descriptor, report);
+}
+
+std::shared_ptr<const Model> read_model(ModelLoad& load, int threads, const nb::object& progress) {
+  const maglio::Progress report = progress_of(progress);
+  const nb::gil_scoped_release release;
+  return load.read(threads, report);
 }
 
 }  // namespace
 
 void bind_model(nb::module_& m) {
+  nb::exception<maglio::KeptWeightsError>(m, "KeptWeightsError", PyExc_ValueError);
   nb::enum_<GateActivation>(m, "GateActivation")
       .value("SILU", GateActivation::kSilu)
       .value("GELU_TANH", GateActivation::kGeluTanh);
@@ -137,7 +160,26 @@ void bind_model(nb::module_& m) {
 
   nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
       .def_ro("spec", &Model::spec)
-      .def_prop_ro("weight_bytes", &Model::weight_bytes);
-  m.def("load_model", &load, "file"_a, "spec"_a, "known"_a, "threads"_a,
-        "Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.");
+      .def_prop_ro("weight_bytes", &Model::weight_bytes)
+      .def_ro("is_mapped", &Model::is_mapped, "Whether the weights are pages of a file.");
+  nb::class_<ModelLoad>(m, "ModelLoad", "A model on its way into memory.")
+      .def(nb::init<std::shared_ptr<const GgufFile>, const ModelSpec&,
+                    const std::set<std::string>&>(),
+           "file"_a, "spec"_a, "known"_a,
+           "Finds the weights that ``spec`` describes; ``known`` names tensors read by the caller.")
+      .def_prop_ro("weight_bytes", &ModelLoad::weight_bytes, "Bytes of the repacked matrices.")
+      .def("cache_bytes", &ModelLoad::cache_bytes, "positions"_a,
+           "Bytes of a cache of so many positions.")
+      .def(
+          "read", &read_model, "threads"_a, "progress"_a = nb::none(),
+          nb::sig("def read(self, threads: int, "
+                  "progress: collections.abc.Callable[[int, int], object] | None = None) -> Model"),
+          "Reads and repacks the weights, once; ``progress`` is told bytes done and in all.")
+      .def("map", &map_model, "descriptor"_a,
+           "Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are "
+           "not of this model.")
+      .def("keep", &keep_model, "descriptor"_a, "progress"_a = nb::none(),
+           nb::sig("def keep(self, descriptor: int, "
+                   "progress: collections.abc.Callable[[int, int], object] | None = None) -> None"),
+           "Writes the weights that were read to an open, empty file.");
 }

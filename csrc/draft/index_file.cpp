@@ -10,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-#include "draft/xxhash64.h"
+#include "checksum/xxhash64.h"
 
 namespace maglio {
 namespace {

@@ -1,10 +1,12 @@
-// A block of memory for weights and caches: zeroed, aligned, committed page by page when touched.
+// A block of memory for weights and caches: zeroed, aligned, committed page by page when touched;
+// or a part of memory that belongs to somebody else.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -12,7 +14,10 @@ namespace maglio {
 
 struct Unmap {
   size_t bytes = 0;
-  void operator()(uint8_t* p) const { munmap(p, bytes); }
+  std::shared_ptr<const void> owner;  // of memory that is not ours
+  void operator()(uint8_t* p) const {
+    if (!owner) munmap(p, bytes);
+  }
 };
 
 enum class Pages {
@@ -39,6 +44,10 @@ class AlignedBuffer {
     data_.reset(static_cast<uint8_t*>(p));
     data_.get_deleter().bytes = bytes;
   }
+
+  // Memory that `owner` keeps, and that nobody may write to.
+  AlignedBuffer(const uint8_t* data, size_t bytes, std::shared_ptr<const void> owner)
+      : data_(const_cast<uint8_t*>(data), Unmap{bytes, std::move(owner)}), bytes_(bytes) {}
 
   uint8_t* data() { return data_.get(); }
   const uint8_t* data() const { return data_.get(); }

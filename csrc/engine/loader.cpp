@@ -4,9 +4,10 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
-#include "engine/thread_pool.h"
+#include "engine/cache.h"
 #include "gguf/half.h"
 
 namespace maglio {
@@ -74,40 +75,39 @@ Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
       (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
     throw GgufError("tensor '" + tensor.name + "' must be a vector of F32, F16 or BF16");
   }
-  const uint8_t* p = file.data() + tensor.offset;
+  std::vector<uint8_t> bytes(static_cast<size_t>(tensor.bytes));
+  file.read(tensor, 0, bytes.data(), bytes.size());
   Vector out(static_cast<size_t>(shape.cols));
   if (type == TensorType::kF32) {
-    std::memcpy(out.data(), p, out.size() * sizeof(float));
+    std::memcpy(out.data(), bytes.data(), bytes.size());
     return out;
   }
   for (size_t i = 0; i < out.size(); ++i) {
     uint16_t bits;
-    std::memcpy(&bits, p + 2 * i, sizeof(bits));
+    std::memcpy(&bits, bytes.data() + 2 * i, sizeof(bits));
     out[i] = type == TensorType::kF16 ? half_to_float(bits) : bfloat_to_float(bits);
   }
   return out;
 }
 
-Matrix pack(const GgufFile& file, const GgufTensor& tensor, int first_row, int rows,
-            const std::vector<int32_t>& order, int threads) {
-  const Shape shape = shape_of(tensor);
-  Matrix matrix(static_cast<TensorType>(tensor.type), rows, static_cast<int>(shape.cols));
-  const size_t row_bytes = tensor.bytes / shape.all_rows();
-  const uint8_t* source = file.data() + tensor.offset + row_bytes * static_cast<size_t>(first_row);
-  const auto pack_share = [&](int member) {
-    const Share tiles = share_of(matrix.tiles(), member, threads);
-    matrix.pack_tiles(source, order.empty() ? nullptr : order.data(), tiles.begin, tiles.end);
-  };
-  // Small matrices are packed sooner than a thread starts.
-  if (matrix.bytes() < (1 << 20)) threads = 1;
-  run_shares(threads, pack_share);
-  return matrix;
+// A matrix of the right shape, and no memory for it yet.
+Matrix without_memory(TensorType type, int rows, int cols) {
+  return Matrix(type, rows, cols, nullptr, nullptr);
 }
 
-// The visitor that fills weights, and keeps account of the tensors they came from.
-class Load {
+void give_memory(const std::vector<Packing>& packings) {
+  for (const Packing& packing : packings) {
+    Matrix& matrix = *packing.matrix;
+    matrix = Matrix(matrix.type(), matrix.rows(), matrix.cols());
+  }
+}
+
+}  // namespace
+
+// The visitor that gives weights their shapes, and keeps account of the tensors they come from.
+class ModelLoad::Plan {
  public:
-  Load(const GgufFile& file, int threads) : file_(file), threads_(threads) {}
+  Plan(const GgufFile& file, std::vector<Packing>& packings) : file_(file), packings_(packings) {}
 
   void operator()(const Source& from, Matrix& matrix, int rows, int cols,
                   Presence presence = kRequired, RowOrder order = {}, int matrices = 1) {
@@ -121,7 +121,9 @@ class Load {
       throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
                       expected.text());
     }
-    matrix = pack(file_, *tensor, from.first_row, order.placed(rows), rows_in(order), threads_);
+    matrix = without_memory(static_cast<TensorType>(tensor->type), order.placed(rows), cols);
+    packings_.push_back(
+        {&matrix, tensor, from.first_row, rows_in(order), std::max(1, order.width / kTileRows)});
   }
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
@@ -168,31 +170,52 @@ class Load {
   }
 
   const GgufFile& file_;
-  const int threads_;
+  std::vector<Packing>& packings_;
   std::set<std::string> used_;
 };
 
-}  // namespace
-
-std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& spec,
-                                        const std::set<std::string>& known, int threads) {
+ModelLoad::ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec,
+                     const std::set<std::string>& known)
+    : file_(std::move(file)) {
   const std::string complaint = spec.check();
   if (!complaint.empty()) throw std::invalid_argument(complaint);
-  auto model = std::make_shared<Model>(spec);
-  Load load(file, threads);
+  model_ = std::make_shared<Model>(spec);
+  Plan plan(*file_, packings_);
   const auto own = [&](const char* name, auto& weight, auto... shape) {
-    load(Source{name}, weight, shape...);
+    plan(Source{name}, weight, shape...);
   };
   const auto of_layer = [&](size_t layer, const char* name, auto& weight, auto... shape) {
     const std::map<std::string, Source>& sources = spec.layers[layer].sources;
     const auto found = sources.find(name);
     Source from = found == sources.end() ? Source{name} : found->second;
     from.tensor = tensor_name(layer, from.tensor);
-    load(from, weight, shape...);
+    plan(from, weight, shape...);
   };
-  Model::visit(*model, own, of_layer);
-  load.check_all_used(known, spec.architecture);
-  return model;
+  Model::visit(*model_, own, of_layer);
+  plan.check_all_used(known, spec.architecture);
+}
+
+size_t ModelLoad::cache_bytes(int positions) const {
+  const size_t pages = static_cast<size_t>((positions + kPagePositions - 1) / kPagePositions);
+  return pages * PageLayout(model_->spec).page_bytes();
+}
+
+std::shared_ptr<const Model> ModelLoad::read(int threads, const Progress& progress) {
+  give_memory(packings_);
+  pack_all(*file_, packings_, threads, progress);
+  file_->check_unchanged();
+  return model_;
+}
+
+std::shared_ptr<const Model> ModelLoad::map(int descriptor) {
+  map_kept(packings_, kept_key(*file_, packings_), descriptor);
+  file_->check_unchanged();
+  model_->is_mapped = true;
+  return model_;
+}
+
+void ModelLoad::keep(int descriptor, const Progress& progress) const {
+  write_kept(packings_, kept_key(*file_, packings_), descriptor, progress);
 }
 
 Vector load_vector(const GgufFile& file, const std::string& name) {
@@ -201,7 +224,13 @@ Vector load_vector(const GgufFile& file, const std::string& name) {
 
 Matrix load_matrix(const GgufFile& file, const std::string& name, int threads) {
   const GgufTensor& tensor = find(file, name);
-  return pack(file, tensor, 0, static_cast<int>(shape_of(tensor).all_rows()), {}, threads);
+  const Shape shape = shape_of(tensor);
+  Matrix matrix = without_memory(static_cast<TensorType>(tensor.type),
+                                 static_cast<int>(shape.all_rows()), static_cast<int>(shape.cols));
+  const std::vector<Packing> packings = {{&matrix, &tensor, 0, {}}};
+  give_memory(packings);
+  pack_all(file, packings, threads, {});
+  return matrix;
 }
 
 }  // namespace maglio

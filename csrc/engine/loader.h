@@ -4,17 +4,47 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "engine/kept_weights.h"
 #include "engine/model.h"
+#include "engine/packing.h"
 #include "gguf/gguf.h"
 
 namespace maglio {
 
-// The model that `spec` describes. Throws std::invalid_argument when `spec` does not pass its
-// check(), and GgufError naming the tensor when one is missing, of a type or shape that cannot be
-// used, or part of the file but not of the model; `known` names what the family has read itself.
-std::shared_ptr<const Model> load_model(const GgufFile& file, const ModelSpec& spec,
-                                        const std::set<std::string>& known, int threads);
+// A model on its way into memory: first what it will take, then its weights.
+class ModelLoad {
+ public:
+  // Finds the weights that `spec` describes and reads those that are vectors. Throws
+  // std::invalid_argument when `spec` does not pass its check(), and GgufError naming the tensor
+  // when one is missing, of a type or shape that cannot be used, or part of the file but not of the
+  // model; `known` names what the family has read itself.
+  ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec,
+            const std::set<std::string>& known);
+
+  // Of the matrices, repacked.
+  size_t weight_bytes() const { return model_->weight_bytes(); }
+  // Of a cache of so many positions.
+  size_t cache_bytes(int positions) const;
+
+  // The model, read and repacked. Once. Throws GgufError when the file cannot be read or was
+  // written to since it was opened, and what `progress` throws.
+  std::shared_ptr<const Model> read(int threads, const Progress& progress);
+  // Or the model with its matrices mapped from a file that keep() wrote. Once. Throws
+  // KeptWeightsError when it is not that, and can be followed by read() then.
+  std::shared_ptr<const Model> map(int descriptor);
+  // Writes the matrices that were read to an open, empty file. Throws KeptWeightsError, and what
+  // `progress` throws.
+  void keep(int descriptor, const Progress& progress) const;
+
+ private:
+  class Plan;
+
+  std::shared_ptr<const GgufFile> file_;
+  std::shared_ptr<Model> model_;
+  std::vector<Packing> packings_;  // of the model's matrices
+};
 
 // One tensor as it is, a matrix or a vector of floats.
 Matrix load_matrix(const GgufFile& file, const std::string& tensor, int threads);

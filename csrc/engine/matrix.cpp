@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "gguf/block_codec.h"
 #include "gguf/code_table.h"
@@ -81,15 +82,23 @@ Matrix::Matrix(TensorType type, int rows, int cols)
       cols_(cols),
       block_(pieces_of(layout_of(type), cols)),
       unit_bytes_(kTileRows * block_.bytes()),
-      buffer_(static_cast<size_t>(tiles()) * tile_bytes(), Pages::kHuge) {}
+      buffer_(bytes(), Pages::kHuge) {}
+
+Matrix::Matrix(TensorType type, int rows, int cols, const uint8_t* tiles,
+               std::shared_ptr<const void> owner)
+    : type_(type),
+      rows_(rows),
+      cols_(cols),
+      block_(pieces_of(layout_of(type), cols)),
+      unit_bytes_(kTileRows * block_.bytes()),
+      buffer_(tiles, bytes(), std::move(owner)) {}
 
 MatrixView Matrix::view() const {
-  return {layout_of(type_), rows_,        cols_,
-          buffer_.data(),   tile_bytes(), code_table(type_).entries};
+  return {layout_of(type_), rows_, cols_, buffer_.data(), tile_bytes(), code_table(type_).entries};
 }
 
-void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_tile,
-                        int last_tile) {
+void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_tile, int last_tile,
+                        int source_row) {
   const size_t row_bytes = file_bytes(type_, cols_), block_bytes = file_bytes(type_, block_.values);
   for (int tile = first_tile; tile < last_tile; ++tile) {
     uint8_t* unit = buffer_.data() + tile_bytes() * static_cast<size_t>(tile);
@@ -98,7 +107,8 @@ void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_t
       for (int lane = 0; lane < lanes; ++lane) {
         const int row = order ? order[first_row + lane] : first_row + lane;
         if (row < 0) continue;  // memory is zeroed, and so are weights of zero bytes
-        const uint8_t* block = source + row_bytes * static_cast<size_t>(row) + block_bytes * u;
+        const uint8_t* block =
+            source + row_bytes * static_cast<size_t>(row - source_row) + block_bytes * u;
         if (has_grid(type_)) {
           const GridBlock expanded = expand_block(type_, block);
           interleave(block_, reinterpret_cast<const uint8_t*>(&expanded), lane, unit);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "engine/aligned.h"
 #include "engine/interleave.h"
@@ -19,10 +20,15 @@ class Matrix {
   // Room for rows x cols values; `cols` is a multiple of the type's block.
   Matrix(TensorType type, int rows, int cols);
 
-  // Fills tiles [first_tile, last_tile) from `source`, the file's bytes row by row. Row r of the
-  // matrix is row order[r] of the source, zeros where that is negative, or row r when `order` is
-  // null. Several threads may fill different tiles.
-  void pack_tiles(const uint8_t* source, const int32_t* order, int first_tile, int last_tile);
+  // Tiles of such a matrix that `owner` keeps in memory.
+  Matrix(TensorType type, int rows, int cols, const uint8_t* tiles,
+         std::shared_ptr<const void> owner);
+
+  // Fills tiles [first_tile, last_tile) from `source`, the file's bytes row by row, from its row
+  // `source_row` on. Row r of the matrix is row order[r] of the file, zeros where that is negative,
+  // or row r when `order` is null. Several threads may fill different tiles.
+  void pack_tiles(const uint8_t* source, const int32_t* order, int first_tile, int last_tile,
+                  int source_row = 0);
 
   // Writes row `row` as floats, the values of the file: an embedding lookup.
   void unpack_row(int row, float* out) const;
@@ -40,7 +46,9 @@ class Matrix {
     return part;
   }
   size_t tile_bytes() const { return units() * unit_bytes_; }
-  size_t bytes() const { return buffer_.size(); }
+  size_t bytes() const { return static_cast<size_t>(tiles()) * tile_bytes(); }
+  TensorType type() const { return type_; }
+  const uint8_t* data() const { return buffer_.data(); }
 
  private:
   size_t units() const { return static_cast<size_t>(cols_ / block_.values); }

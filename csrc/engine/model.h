@@ -43,6 +43,7 @@ struct Model {
   Matrix embedding;
   Matrix head;  // empty when the embedding serves as the head
   Vector output_norm;
+  bool is_mapped = false;  // matrices are pages of a file, which take no memory of their own
 
   // Calls v(tensor name, ...) for each weight that is the model's, and in(i, name, ...) for each of
   // layer i.

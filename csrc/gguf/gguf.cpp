@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <unordered_set>
+#include <utility>
 
 #include "gguf/tensor_type.h"
 
@@ -13,6 +14,8 @@ constexpr size_t kMaxDims = 4;
 constexpr size_t kMaxKeyBytes = 65535;  // the specification's limit
 constexpr size_t kMaxTensorNameBytes = 1024;
 constexpr uint64_t kMaxAlignment = 1 << 20;
+constexpr size_t kFirstRead = 1 << 20;
+constexpr size_t kMaxHeader = size_t{256} << 20;  // the largest vocabularies take some 20 MB
 
 // A quoted, printable, bounded rendering of untrusted text for error messages.
 std::string quoted(std::string_view text) {
@@ -21,12 +24,19 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > 60 ? "...'" : "'");
 }
 
+// The header is longer than the part of it that is in memory.
+struct HeaderGoesOn {
+  uint64_t needed;
+};
+
+// Reads the first `size` bytes of a file of `file_size` bytes.
 class Cursor {
  public:
-  Cursor(const uint8_t* data, size_t size, size_t at = 0) : data_(data), size_(size), at_(at) {}
+  Cursor(const uint8_t* data, size_t size, uint64_t file_size, size_t at = 0)
+      : data_(data), size_(size), file_size_(file_size), at_(at) {}
 
   size_t at() const { return at_; }
-  size_t left() const { return size_ - at_; }
+  uint64_t left() const { return file_size_ - at_; }
 
   template <typename T>
   T read(const char* what) {
@@ -40,12 +50,14 @@ class Cursor {
     return {reinterpret_cast<const char*>(take(length, what)), static_cast<size_t>(length)};
   }
 
+  // Throws HeaderGoesOn when the bytes are in the file but not in memory.
   const uint8_t* take(uint64_t bytes, const char* what) {
     if (bytes > left()) {
       throw GgufError("the file ends inside " + std::string(what) + " at byte " +
                       std::to_string(at_) + " (needs " + std::to_string(bytes) + " bytes, " +
                       std::to_string(left()) + " are left); the file is truncated or damaged");
     }
+    if (bytes > size_ - at_) throw HeaderGoesOn{at_ + bytes};
     const uint8_t* p = data_ + at_;
     at_ += static_cast<size_t>(bytes);
     return p;
@@ -54,11 +66,12 @@ class Cursor {
  private:
   const uint8_t* data_;
   size_t size_;
+  uint64_t file_size_;
   size_t at_;
 };
 
 // Refuses a count that the remaining bytes cannot hold, before anything is allocated for it.
-void check_count(uint64_t count, size_t least_bytes_each, size_t left, const char* what) {
+void check_count(uint64_t count, size_t least_bytes_each, uint64_t left, const char* what) {
   if (count > left / least_bytes_each) {
     throw GgufError("it claims " + std::to_string(count) + " " + what + ", more than the " +
                     std::to_string(left) + " bytes left can hold; the file is damaged");
@@ -137,7 +150,7 @@ GgufTensor read_tensor(Cursor& in) {
 
 // Bytes of a tensor's data. A type we cannot size is left at 0: only a model that needs the
 // tensor has to refuse it.
-size_t tensor_bytes(const GgufTensor& tensor) {
+uint64_t tensor_bytes(const GgufTensor& tensor) {
   const BlockGeometry block = block_geometry(tensor.type);
   if (block.values == 0) return 0;
   if (tensor.shape[0] % block.values != 0) {
@@ -206,9 +219,29 @@ size_t gguf_type_size(GgufType type) {
   return 0;
 }
 
-GgufFile::GgufFile(const uint8_t* data, size_t size) : data_(data), size_(size) {
-  Cursor in(data, size);
-  if (size < 4 || std::memcmp(data, "GGUF", 4) != 0) {
+GgufPart::GgufPart(int descriptor) : file_(descriptor) {
+  uint64_t wanted = kFirstRead;
+  for (bool whole = false; !whole;) {
+    const size_t had = header_.size();
+    header_.resize(static_cast<size_t>(std::min<uint64_t>(wanted, file_.size())));
+    file_.read(had, header_.data() + had, header_.size() - had);
+    try {
+      parse();
+      whole = true;
+    } catch (const HeaderGoesOn& more) {
+      if (more.needed > kMaxHeader) {
+        throw GgufError("its header has more than " + std::to_string(kMaxHeader >> 20) +
+                        " MiB, which is not plausible; the file is damaged");
+      }
+      wanted = std::min<uint64_t>(std::max<uint64_t>(4 * header_.size(), more.needed), kMaxHeader);
+    }
+  }
+}
+
+void GgufPart::parse() {
+  const uint64_t size = file_.size();
+  Cursor in(header_.data(), header_.size(), size);
+  if (size < 4 || std::memcmp(header_.data(), "GGUF", 4) != 0) {
     throw GgufError("it does not start with the letters GGUF, so it is not a GGUF file");
   }
   in.take(4, "the magic");
@@ -223,6 +256,8 @@ GgufFile::GgufFile(const uint8_t* data, size_t size) : data_(data), size_(size) 
   check_count(n_values, 8 + 1 + 4 + 1, in.left(), "metadata entries");
   check_count(n_tensors, 8 + 1 + 4 + 8 + 4 + 8, in.left(), "tensors");
 
+  values_.clear();
+  tensors_.clear();
   for (uint64_t i = 0; i < n_values; ++i) values_.push_back(read_value(in));
   for (uint64_t i = 0; i < n_tensors; ++i) tensors_.push_back(read_tensor(in));
   check_unique(
@@ -230,7 +265,7 @@ GgufFile::GgufFile(const uint8_t* data, size_t size) : data_(data), size_(size) 
   check_unique(
       tensors_, [](const GgufTensor& t) { return std::string_view(t.name); }, "the tensor");
 
-  const uint64_t alignment = read_alignment(values_, data);
+  const uint64_t alignment = read_alignment(values_, header_.data());
   const uint64_t data_start = (in.at() + alignment - 1) / alignment * alignment;
   for (GgufTensor& tensor : tensors_) {
     tensor.bytes = tensor_bytes(tensor);
@@ -246,9 +281,11 @@ GgufFile::GgufFile(const uint8_t* data, size_t size) : data_(data), size_(size) 
     tensor.offset += data_start;
   }
   check_tensor_layout();
+  header_.resize(in.at());
+  header_.shrink_to_fit();
 }
 
-void GgufFile::check_tensor_layout() const {
+void GgufPart::check_tensor_layout() const {
   std::vector<const GgufTensor*> order;
   for (const GgufTensor& tensor : tensors_) {
     if (tensor.bytes > 0) order.push_back(&tensor);
@@ -263,19 +300,54 @@ void GgufFile::check_tensor_layout() const {
   }
 }
 
-const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
-  for (const GgufTensor& tensor : tensors_) {
-    if (tensor.name == name) return &tensor;
-  }
-  return nullptr;
-}
-
-std::vector<std::string_view> GgufFile::strings(const GgufValue& value) const {
-  Cursor in(data_, size_, value.offset);
+std::vector<std::string_view> GgufPart::strings(const GgufValue& value) const {
+  Cursor in(header_.data(), header_.size(), header_.size(), value.offset);
   std::vector<std::string_view> out;
   out.reserve(value.count);
   for (uint64_t i = 0; i < value.count; ++i) out.push_back(in.read_string("a metadata string"));
   return out;
+}
+
+GgufFile::GgufFile(std::vector<std::shared_ptr<const GgufPart>> parts) : parts_(std::move(parts)) {
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    for (GgufTensor tensor : parts_[part]->tensors()) {
+      tensor.part = part;
+      const auto [at, is_new] = index_.emplace(tensor.name, tensors_.size());
+      if (!is_new) {
+        throw GgufError("tensor " + quoted(tensor.name) + " is in part " +
+                        std::to_string(tensors_[at->second].part + 1) + " and in part " +
+                        std::to_string(part + 1) + "; the parts do not belong together");
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+}
+
+const GgufTensor* GgufFile::find_tensor(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+void GgufFile::read(const GgufTensor& tensor, uint64_t offset, uint8_t* to, size_t bytes) const {
+  try {
+    parts_[tensor.part]->file().read(tensor.offset + offset, to, bytes);
+  } catch (const GgufError& error) {
+    throw GgufError(name_of(tensor.part) + error.what());
+  }
+}
+
+void GgufFile::check_unchanged() const {
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (parts_[part]->file().unchanged()) continue;
+    throw GgufError(name_of(part) +
+                    "it was written to while it was read; wait until it is complete, and load it "
+                    "again");
+  }
+}
+
+std::string GgufFile::name_of(size_t part) const {
+  if (parts_.size() == 1) return "";
+  return "part " + std::to_string(part + 1) + " of " + std::to_string(parts_.size()) + ": ";
 }
 
 }  // namespace maglio

@@ -1,24 +1,23 @@
-// Reader of GGUF headers: the key/value metadata and the tensor directory of a model file that is
-// already in memory (mapped). It touches only the header; nothing here reads tensor data.
+// Reader of GGUF files: the key/value metadata and the tensor directory, and the data of tensors.
 //
-// The file is untrusted: every count, length and offset is checked against the bytes that are
-// there before it is used, and no allocation is larger than a small multiple of the header.
+// Files are untrusted: every count, length and offset is checked against the bytes that are there
+// before it is used, and no allocation is larger than a small multiple of the header. Headers are
+// in memory; data is read where it is wanted.
 //
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (versions 2 and 3).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-namespace maglio {
+#include "gguf/input_file.h"
 
-struct GgufError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+namespace maglio {
 
 enum class GgufType : uint32_t {
   kUint8 = 0,
@@ -39,8 +38,8 @@ enum class GgufType : uint32_t {
 // Bytes of one value of a fixed-size type; 0 for strings and arrays.
 size_t gguf_type_size(GgufType type);
 
-// A metadata entry. Values stay in the file: `offset` is where the value starts (for arrays, the
-// first element), relative to the start of the file.
+// A metadata entry. Values stay in the header: `offset` is where the value starts (for arrays, the
+// first element).
 struct GgufValue {
   std::string key;
   GgufType type;  // element type when `is_array`
@@ -53,32 +52,57 @@ struct GgufTensor {
   std::string name;
   uint32_t type = 0;            // ggml type id, see TensorType in tensor_type.h
   std::vector<uint64_t> shape;  // innermost dimension first, as in the file
-  size_t offset = 0;            // of the data, relative to the start of the file
-  size_t bytes = 0;
+  uint64_t offset = 0;          // of the data, relative to the start of the file
+  uint64_t bytes = 0;           // 0 for a type that is not supported
+  size_t part = 0;              // of the model, from 0
 };
 
-class GgufFile {
+// One file: a whole model, or a part of one.
+class GgufPart {
  public:
-  // Parses the header of `size` bytes at `data`, which must outlive this object. Throws GgufError.
-  GgufFile(const uint8_t* data, size_t size);
+  // Reads and checks the header. The descriptor stays the caller's. Throws GgufError.
+  explicit GgufPart(int descriptor);
 
   const std::vector<GgufValue>& values() const { return values_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
-  const GgufTensor* find_tensor(std::string_view name) const;
+  const InputFile& file() const { return file_; }
+  // Everything before the data of tensors.
+  const std::vector<uint8_t>& header() const { return header_; }
 
-  const uint8_t* data() const { return data_; }
-  size_t size() const { return size_; }
-
-  // All elements of a string-typed entry, as views into the file.
+  // All elements of a string-typed entry, as views into the header.
   std::vector<std::string_view> strings(const GgufValue& value) const;
 
  private:
+  void parse();
   void check_tensor_layout() const;
 
-  const uint8_t* data_;
-  size_t size_;
+  InputFile file_;
+  std::vector<uint8_t> header_;
   std::vector<GgufValue> values_;
   std::vector<GgufTensor> tensors_;
+};
+
+// The tensors of a model, in one file or in several parts.
+class GgufFile {
+ public:
+  // Throws GgufError when a tensor is in two parts.
+  explicit GgufFile(std::vector<std::shared_ptr<const GgufPart>> parts);
+
+  const std::vector<std::shared_ptr<const GgufPart>>& parts() const { return parts_; }
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  const GgufTensor* find_tensor(const std::string& name) const;
+
+  // Reads `bytes` bytes of a tensor's data, from `offset` within it on. Throws GgufError.
+  void read(const GgufTensor& tensor, uint64_t offset, uint8_t* to, size_t bytes) const;
+  // Throws GgufError when a part was written to since it was opened.
+  void check_unchanged() const;
+
+ private:
+  std::string name_of(size_t part) const;
+
+  std::vector<std::shared_ptr<const GgufPart>> parts_;
+  std::vector<GgufTensor> tensors_;
+  std::unordered_map<std::string, size_t> index_;  // of tensors_, by name
 };
 
 }  // namespace maglio

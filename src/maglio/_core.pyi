@@ -1,6 +1,6 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 import enum
 import os
 from typing import Annotated, Final
@@ -146,18 +146,40 @@ class TensorInfo:
     def shape(self) -> list[int]:
         """Dimensions, innermost first."""
 
-class GgufFile:
-    """The header of a mapped GGUF file."""
+class GgufPart:
+    """A GGUF file: a whole model, or a part of one."""
 
-    def __init__(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+    def __init__(self, descriptor: int) -> None: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    @property
+    def n_tensors(self) -> int:
+        """Number of tensors in this part."""
+
+    def value(self, key: str, otherwise: object) -> object:
+        """One value of the metadata."""
 
     def metadata(self) -> dict[str, object]:
         """
         All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.
         """
 
+class GgufFile:
+    """The tensors of a model, in one part or several."""
+
+    def __init__(self, parts: Sequence[GgufPart]) -> None: ...
+
     def tensors(self) -> list[TensorInfo]:
-        """The tensor directory, in file order."""
+        """The tensor directory, in the order of the parts."""
+
+    def check_unchanged(self) -> None:
+        """Raises GgufError when a part was written to since it was opened."""
+
+class KeptWeightsError(ValueError):
+    pass
 
 class GateActivation(enum.Enum):
     SILU = 0
@@ -448,10 +470,37 @@ class Model:
     @property
     def weight_bytes(self) -> int: ...
 
-def load_model(file: GgufFile, spec: ModelSpec, known: Set[str], threads: int) -> Model:
-    """
-    Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.
-    """
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the weights are pages of a file."""
+
+class ModelLoad:
+    """A model on its way into memory."""
+
+    def __init__(self, file: GgufFile, spec: ModelSpec, known: Set[str]) -> None:
+        """
+        Finds the weights that ``spec`` describes; ``known`` names tensors read by the caller.
+        """
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the repacked matrices."""
+
+    def cache_bytes(self, positions: int) -> int:
+        """Bytes of a cache of so many positions."""
+
+    def read(self, threads: int, progress: Callable[[int, int], object] | None = None) -> Model:
+        """
+        Reads and repacks the weights, once; ``progress`` is told bytes done and in all.
+        """
+
+    def map(self, descriptor: int) -> Model:
+        """
+        Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are not of this model.
+        """
+
+    def keep(self, descriptor: int, progress: Callable[[int, int], object] | None = None) -> None:
+        """Writes the weights that were read to an open, empty file."""
 
 class Cache:
     """One sequence inside an engine: a table of shared pages."""

@@ -62,10 +62,9 @@ def test_memory_follows_what_is_used(engine: NativeEngine) -> None:
 
 def with_budget(path: Path, monkeypatch: pytest.MonkeyPatch, pages: float) -> NativeEngine:
     page = NativeEngine(ModelFile(path), threads=1).page_bytes
-    engine_file = ModelFile(path)
-    answers = iter([engine_file.size + 1, int(pages * page)])  # before and after loading
+    answers = iter([1 << 40, int(pages * page)])  # before and after loading
     monkeypatch.setattr(machine, "available_memory", lambda: next(answers))
-    return NativeEngine(engine_file, n_ctx=200, threads=1)
+    return NativeEngine(ModelFile(path), n_ctx=200, threads=1)
 
 
 def test_pages_beyond_memory_are_refused_and_closing_a_sequence_makes_room(

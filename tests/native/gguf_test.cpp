@@ -1,6 +1,9 @@
 // The header parser on hundreds of thousands of damaged files, for runs under sanitizers.
 #include "gguf/gguf.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +20,7 @@ namespace {
 
 using maglio::GgufError;
 using maglio::GgufFile;
+using maglio::GgufPart;
 using maglio::TensorType;
 using Bytes = std::vector<uint8_t>;
 
@@ -87,21 +91,42 @@ Bytes sound_file() {
                    96 + 420);
 }
 
+// A file without a name.
+class Scratch {
+ public:
+  explicit Scratch(const Bytes& bytes = {}) : descriptor_(memfd_create("gguf", 0)) { put(bytes); }
+  ~Scratch() { ::close(descriptor_); }
+  void put(const Bytes& bytes) const {
+    cut(bytes.size());
+    CHECK(::pwrite(descriptor_, bytes.data(), bytes.size(), 0) ==
+          static_cast<ssize_t>(bytes.size()));
+  }
+  void cut(size_t size) const { CHECK(::ftruncate(descriptor_, static_cast<off_t>(size)) == 0); }
+  std::shared_ptr<const GgufPart> open() const {
+    return std::make_shared<const GgufPart>(descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
+GgufFile file_of(const Bytes& bytes) { return GgufFile({Scratch(bytes).open()}); }
+
 // Reads everything a file claims to hold; false when it is refused.
 bool read_everything(const Bytes& bytes) {
-  // Exactly as long as the file, so that the sanitizer sees a read past the end.
-  const std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
-  std::copy(bytes.begin(), bytes.end(), copy.get());
+  static const Scratch scratch;
+  scratch.put(bytes);
   try {
-    const GgufFile file(copy.get(), bytes.size());
-    for (const maglio::GgufValue& value : file.values()) {
+    const std::shared_ptr<const GgufPart> part = scratch.open();
+    for (const maglio::GgufValue& value : part->values()) {
       if (value.type == maglio::GgufType::kString) {
-        CHECK(file.strings(value).size() == value.count);
+        CHECK(part->strings(value).size() == value.count);
       } else {
         const size_t size = maglio::gguf_type_size(value.type) * value.count;
-        CHECK(value.offset + size <= bytes.size());
+        CHECK(value.offset + size <= part->header().size());
       }
     }
+    const GgufFile file({part});
     for (const maglio::GgufTensor& tensor : file.tensors()) {
       CHECK(file.find_tensor(tensor.name) == &tensor);
       CHECK(tensor.offset + tensor.bytes <= bytes.size());
@@ -122,9 +147,10 @@ bool read_everything(const Bytes& bytes) {
 void a_sound_file_is_read() {
   const Bytes bytes = sound_file();
   CHECK(read_everything(bytes));
-  const GgufFile file(bytes.data(), bytes.size());
-  CHECK(file.values().size() == 5 && file.tensors().size() == 3);
-  CHECK(file.strings(file.values().back())[2] == "three");
+  const std::shared_ptr<const GgufPart> part = Scratch(bytes).open();
+  const GgufFile file({part});
+  CHECK(part->values().size() == 5 && file.tensors().size() == 3);
+  CHECK(part->strings(part->values().back())[2] == "three");
   CHECK(file.find_tensor("matrix")->bytes == 3 * 18);
   CHECK(file.find_tensor("absent") == nullptr);
 }
@@ -182,7 +208,7 @@ void shapes_that_are_no_matrix_are_refused() {
     size_t values = 1;
     for (uint64_t dimension : shape) values *= dimension;
     const Bytes bytes = make_file({{"t", shape, TensorType::kF16, 0}}, 2 * values);
-    const GgufFile file(bytes.data(), bytes.size());
+    const GgufFile file = file_of(bytes);
     bool refused = false;
     try {
       maglio::load_matrix(file, "t", 2);
@@ -197,7 +223,7 @@ void rows_of_floats_may_have_any_width() {
   for (uint64_t cols : {1u, 16u, 31u, 100u}) {
     const size_t bytes_of_it = static_cast<size_t>(2 * 3 * cols);
     const Bytes bytes = make_file({{"t", {cols, 3, 1, 1}, TensorType::kF16, 0}}, bytes_of_it);
-    const GgufFile file(bytes.data(), bytes.size());
+    const GgufFile file = file_of(bytes);
     const maglio::Matrix matrix = maglio::load_matrix(file, "t", 2);
     CHECK(matrix.rows() == 3 && matrix.cols() == static_cast<int>(cols));
     std::vector<float> row(cols);
@@ -205,9 +231,83 @@ void rows_of_floats_may_have_any_width() {
   }
 }
 
+// More than is read at first, so that parsing begins anew.
+void a_long_header_is_read_to_its_end() {
+  for (size_t strings : {100000u, 500000u}) {
+    Bytes bytes = {'G', 'G', 'U', 'F'};
+    put<uint32_t>(bytes, 3);
+    put<uint64_t>(bytes, 0);
+    put<uint64_t>(bytes, 1);
+    put_key(bytes, "many", maglio::GgufType::kArray);
+    put(bytes, static_cast<uint32_t>(maglio::GgufType::kString));
+    put<uint64_t>(bytes, strings);
+    for (size_t i = 0; i < strings; ++i) put_string(bytes, std::to_string(i));
+    const std::shared_ptr<const GgufPart> part = Scratch(bytes).open();
+    CHECK(part->strings(part->values()[0]).back() == std::to_string(strings - 1));
+    CHECK(part->header().size() == bytes.size());
+    bytes.pop_back();
+    CHECK(!read_everything(bytes));
+  }
+}
+
+// Sparse, as a hostile file can be: it holds what it claims.
+void a_header_without_an_end_is_refused() {
+  Bytes bytes = {'G', 'G', 'U', 'F'};
+  put<uint32_t>(bytes, 3);
+  put<uint64_t>(bytes, 0);
+  put<uint64_t>(bytes, 1);
+  put_key(bytes, "large", maglio::GgufType::kString);
+  put<uint64_t>(bytes, uint64_t{1} << 40);
+  const Scratch scratch(bytes);
+  scratch.cut(size_t{2} << 40);
+  std::string message;
+  try {
+    scratch.open();
+  } catch (const GgufError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("256 MiB") != std::string::npos);
+}
+
+void a_file_cut_short_after_it_was_opened_is_refused() {
+  const Bytes bytes = sound_file();
+  for (const bool as_vector : {false, true}) {
+    const Scratch scratch(bytes);
+    const GgufFile file({scratch.open()});
+    scratch.cut(bytes.size() - 420 - 96);
+    std::string message;
+    try {
+      if (as_vector) {
+        maglio::load_vector(file, "vector");
+      } else {
+        maglio::load_matrix(file, "matrix", 2);
+      }
+    } catch (const GgufError& error) {
+      message = error.what();
+    }
+    CHECK(message.find("cut short") != std::string::npos);
+  }
+}
+
+void parts_must_not_share_a_tensor() {
+  const auto part_with = [](const char* name) {
+    return Scratch(make_file({{name, {8}, TensorType::kF32, 0}}, 32)).open();
+  };
+  const GgufFile file({part_with("a"), part_with("b")});
+  CHECK(file.tensors().size() == 2 && file.find_tensor("b")->part == 1);
+  CHECK(maglio::load_vector(file, "b").size() == 8);
+  std::string message;
+  try {
+    const GgufFile twice({part_with("a"), part_with("b"), part_with("a")});
+  } catch (const GgufError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("'a' is in part 1 and in part 3") != std::string::npos);
+}
+
 void the_longest_rows_are_packed_by_several_threads() {
   const Bytes bytes = make_file({{"t", {1u << 20, 2}, TensorType::kF32, 0}}, 8u << 20);
-  const GgufFile file(bytes.data(), bytes.size());
+  const GgufFile file = file_of(bytes);
   const maglio::Matrix matrix = maglio::load_matrix(file, "t", 3);
   CHECK(matrix.rows() == 2 && matrix.cols() == 1 << 20);
 }
@@ -220,6 +320,10 @@ int main() {
   damaged_files_are_refused_or_read();
   shapes_that_are_no_matrix_are_refused();
   rows_of_floats_may_have_any_width();
+  a_long_header_is_read_to_its_end();
+  a_header_without_an_end_is_refused();
+  a_file_cut_short_after_it_was_opened_is_refused();
+  parts_must_not_share_a_tensor();
   the_longest_rows_are_packed_by_several_threads();
   std::puts("gguf: ok");
   return 0;

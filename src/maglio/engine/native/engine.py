@@ -5,7 +5,7 @@ Caches and the checks of a batch are in the C++ core too (``csrc/engine/engine.h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +13,8 @@ from maglio import _core, machine
 from maglio.checks import check_int
 from maglio.engine.base import Logits, Segment
 from maglio.engine.native.weights import load_model
-from maglio.errors import OutOfMemoryError
 from maglio.gguf import ModelFile
+from maglio.kept_weights import KeptWeights
 
 _MAX_THREADS = 256
 _NO_LIMIT = 0
@@ -27,6 +27,9 @@ class NativeEngine:
         file: the open model file.
         n_ctx: positions of a session; at most what the model was trained for.
         threads: number of threads; physical cores when ``None``.
+        keep_weights: repacked weights are kept on disk, and mapped from there the next time.
+        on_load: is called now and then with bytes done and bytes in all, of what is read and then
+            of what is kept.
 
     Raises:
         ModelFileError: the file cannot be used: see :func:`~.weights.load_model`.
@@ -39,26 +42,28 @@ class NativeEngine:
     can_rewind = True
     max_rows: int = _core.Engine.MAX_ROWS
 
-    def __init__(self, file: ModelFile, *, n_ctx: int = 4096, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        file: ModelFile,
+        *,
+        n_ctx: int = 4096,
+        threads: int | None = None,
+        keep_weights: bool = False,
+        on_load: Callable[[int, int], object] | None = None,
+    ) -> None:
         threads = machine.physical_cores() if threads is None else threads
         check_int("n_ctx", n_ctx, 1, 2**30)
         check_int("threads", threads, 1, _MAX_THREADS)
-        # Repacking never doubles a file, and most formats hardly grow.
-        _require_memory(file.size, f"the weights of {file.path}")
         isa = machine.choose_isa()
         self.path: Path = file.path
         architecture = file.text("general.architecture")
         self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
-        try:
-            self._model = load_model(file, threads=threads, n_ctx=self._n_ctx)
-        except MemoryError as error:
-            raise OutOfMemoryError(
-                f"no memory for the weights of {file.path}; use a smaller or more strongly "
-                "quantized model"
-            ) from error
+        kept = KeptWeights(file.path) if keep_weights else None
+        self._model = load_model(
+            file, threads=threads, n_ctx=self._n_ctx, kept=kept, on_load=on_load
+        )
         self._n_vocab: int = self._model.spec.n_vocab
-        cache_budget = machine.available_memory() or _NO_LIMIT
-        self._core = _core.Engine(self._model, isa, threads, cache_budget)
+        self._core = _core.Engine(self._model, isa, threads, _cache_budget(self._model))
 
     @property
     def n_vocab(self) -> int:
@@ -104,14 +109,13 @@ class NativeEngine:
         return self._core.forward(batch)
 
 
-def _require_memory(needed: int, what: str) -> None:
+def _cache_budget(model: _core.Model) -> int:
+    """What caches may take: memory that is available now, and that no weights will need.
+
+    Pages of mapped weights may be counted as available, or as in use; at least half is left.
+    """
     available = machine.available_memory()
-    if available is not None and needed > available:
-        raise OutOfMemoryError(
-            f"{what} need about {_megabytes(needed)}, and {_megabytes(available)} are available; "
-            "use a smaller or more strongly quantized model"
-        )
-
-
-def _megabytes(n: int) -> str:
-    return f"{n / 1e6:,.0f} MB"
+    if available is None:
+        return _NO_LIMIT
+    needed = model.weight_bytes if model.is_mapped else 0
+    return max(1, available // 2, available - needed)

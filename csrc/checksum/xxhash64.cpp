@@ -1,4 +1,4 @@
-#include "draft/xxhash64.h"
+#include "checksum/xxhash64.h"
 
 #include <cstring>
 
