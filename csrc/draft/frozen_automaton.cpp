@@ -146,9 +146,10 @@ std::shared_ptr<const FrozenAutomaton> FrozenAutomaton::build(const int32_t* tok
 }
 
 FrozenAutomaton::FrozenAutomaton(const Sizes& sizes, const int32_t* body,
-                                 std::shared_ptr<const void> owner)
+                                 std::shared_ptr<const void> owner, Guard guard)
     : sizes_(sizes),
       owner_(std::move(owner)),
+      guard_(std::move(guard)),
       tokens_(body),
       length_(tokens_ + sizes.tokens),
       link_(length_ + sizes.states),
@@ -216,7 +217,14 @@ std::string FrozenAutomaton::check_edges() const {
   return "";
 }
 
-void FrozenCursor::advance(int32_t token) {
+void FrozenCursor::advance(int32_t token) { advance(&token, 1); }
+
+void FrozenCursor::advance(const int32_t* tokens, size_t count) {
+  index_->guard();
+  for (size_t i = 0; i < count; ++i) step(tokens[i]);
+}
+
+void FrozenCursor::step(int32_t token) {
   for (;;) {
     const int32_t next = index_->step(longest_.state, token);
     if (next != kNone) {
@@ -229,11 +237,8 @@ void FrozenCursor::advance(int32_t token) {
   }
 }
 
-void FrozenCursor::advance(const int32_t* tokens, size_t count) {
-  for (size_t i = 0; i < count; ++i) advance(tokens[i]);
-}
-
 FrozenCursor::Match FrozenCursor::match() const {
+  index_->guard();
   Match match = longest_;
   while (match.state != 0 && !index_->has_edges(match.state)) {
     match.state = index_->link(match.state);

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -48,8 +49,13 @@ class FrozenAutomaton {
   // SuffixAutomaton::kMaxTokenCap of them.
   static std::shared_ptr<const FrozenAutomaton> build(const int32_t* tokens, size_t count);
 
-  // Reads a body that `owner` keeps alive. Before check() has passed, only check() may be called.
-  FrozenAutomaton(const Sizes& sizes, const int32_t* body, std::shared_ptr<const void> owner);
+  // Throws when a body can no longer be read, as where its file was cut short.
+  using Guard = std::function<void()>;
+
+  // Reads a body that `owner` keeps alive, and that `guard`, if there is one, says can be read.
+  // Before check() has passed, only check() may be called.
+  FrozenAutomaton(const Sizes& sizes, const int32_t* body, std::shared_ptr<const void> owner,
+                  Guard guard = {});
 
   const Sizes& sizes() const { return sizes_; }
   const int32_t* body() const { return tokens_; }
@@ -61,6 +67,11 @@ class FrozenAutomaton {
   // Verifies, in linear time, all that keeps every reader inside the body and every walk finite;
   // returns what is wrong, or an empty string.
   std::string check() const;
+
+  // To be called before the body is read. Throws what the guard throws.
+  void guard() const {
+    if (guard_) guard_();
+  }
 
   // `state` must be a state, as everywhere below. A body may lie in a file that somebody writes
   // into after check(): whatever it then says, a result is in range and every walk ends.
@@ -91,6 +102,7 @@ class FrozenAutomaton {
 
   Sizes sizes_;
   std::shared_ptr<const void> owner_;
+  Guard guard_;
   const int32_t* tokens_;
   const int32_t* length_;
   const int32_t* link_;
@@ -101,7 +113,8 @@ class FrozenAutomaton {
   const uint8_t* count_;
 };
 
-// Where one stream stands in a document. Keeps the document's index alive. Not thread-safe.
+// Where one stream stands in a document. Keeps the document's index alive. Not thread-safe. Every
+// method throws what the index's guard throws.
 class FrozenCursor {
  public:
   explicit FrozenCursor(std::shared_ptr<const FrozenAutomaton> index) : index_(std::move(index)) {}
@@ -127,6 +140,7 @@ class FrozenCursor {
   };
 
   Match match() const;
+  void step(int32_t token);
 
   std::shared_ptr<const FrozenAutomaton> index_;
   Match longest_;  // the longest suffix of the stream that occurs in the document at all

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "checksum/xxhash64.h"
 
@@ -19,7 +20,6 @@ constexpr char kMagic[8] = {'M', 'A', 'G', 'L', 'I', 'O', 'I', 'X'};
 constexpr uint32_t kByteOrder = 0x01020304u;
 constexpr uint32_t kVersion = 2;
 constexpr size_t kMaxFingerprint = 4096;
-constexpr size_t kMaxRead = size_t{64} << 20;  // larger files are mapped
 
 struct Header {
   char magic[8];
@@ -47,6 +47,10 @@ std::string system_reason(const char* action) {
   return std::string(action) + ": " + std::strerror(errno);
 }
 
+bool same_time(const struct timespec& a, const struct timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
 class File {
  public:
   explicit File(int descriptor) : descriptor_(descriptor) {}
@@ -56,6 +60,12 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int get() const { return descriptor_; }
+  // Whether nobody has written to the file meanwhile. Replacing it is no reason to mind.
+  bool unchanged(const struct stat& before) const {
+    struct stat now{};
+    return ::fstat(descriptor_, &now) == 0 && now.st_size == before.st_size &&
+           same_time(now.st_mtim, before.st_mtim);
+  }
 
  private:
   int descriptor_;
@@ -65,7 +75,8 @@ class File {
 // and mapped otherwise.
 class Contents {
  public:
-  Contents(const File& file, size_t bytes) : bytes_(bytes), mapped_(bytes > kMaxRead) {
+  Contents(const File& file, size_t bytes, size_t max_read)
+      : bytes_(bytes), mapped_(bytes > max_read) {
     const int flags = mapped_ ? MAP_PRIVATE | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
     const int protection = mapped_ ? PROT_READ : PROT_READ | PROT_WRITE;
     data_ = ::mmap(nullptr, bytes, protection, flags, mapped_ ? file.get() : -1, 0);
@@ -79,6 +90,7 @@ class Contents {
   bool valid() const { return data_ != MAP_FAILED; }
   // Whether the file had as many bytes.
   bool whole() const { return mapped_ || size_ == bytes_; }
+  bool mapped() const { return mapped_; }
   const char* data() const { return static_cast<const char*>(data_); }
 
  private:
@@ -98,14 +110,6 @@ class Contents {
   size_t size_ = 0;
   void* data_;
 };
-
-// Whether nobody has written to the file meanwhile. Replacing it is no reason to mind.
-bool unchanged(const File& file, const struct stat& before) {
-  struct stat now{};
-  return ::fstat(file.get(), &now) == 0 && now.st_size == before.st_size &&
-         now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
-         now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
-}
 
 bool write_all(const File& file, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
@@ -191,11 +195,13 @@ void save_index(const FrozenAutomaton& index, const std::string& path,
   sync_directory(path);
 }
 
-OpenedIndex open_index(const std::string& path, const std::string* expected) {
+OpenedIndex open_index(const std::string& path, const std::string* expected, size_t max_read) {
   const auto refuse_if = [&path](const std::string& problem) {
     if (!problem.empty()) throw IndexFileError(path, problem + "; build the index again");
   };
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const auto opened_file =
+      std::make_shared<const File>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const File& file = *opened_file;
   struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     throw IndexFileError(path, system_reason("cannot be opened"));
@@ -204,7 +210,7 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   const size_t bytes = static_cast<size_t>(status.st_size);
   if (bytes < sizeof(Header)) refuse_if("too short to be a Maglio index file");
 
-  const auto contents = std::make_shared<const Contents>(file, bytes);
+  const auto contents = std::make_shared<const Contents>(file, bytes, max_read);
   if (!contents->valid()) throw IndexFileError(path, system_reason("cannot be read into memory"));
   if (!contents->whole()) throw IndexFileError(path, "cannot be read to its end");
   Header header;
@@ -229,11 +235,18 @@ OpenedIndex open_index(const std::string& path, const std::string* expected) {
   if (expected != nullptr && *expected != opened.fingerprint) {
     refuse_if("made with the tokenizer '" + opened.fingerprint + "', not '" + *expected + "'");
   }
+  FrozenAutomaton::Guard guard;
+  if (contents->mapped()) {
+    guard = [path, opened_file, status] {
+      if (opened_file->unchanged(status)) return;
+      throw IndexFileError(path, "written to while it was in use; open it again");
+    };
+  }
   opened.index = std::make_shared<const FrozenAutomaton>(
-      sizes, reinterpret_cast<const int32_t*>(body), contents);
+      sizes, reinterpret_cast<const int32_t*>(body), contents, std::move(guard));
   const std::string damage = opened.index->check();
   if (!damage.empty()) refuse_if("damaged: " + damage);
-  if (!unchanged(file, status)) refuse_if("written to while it was opened");
+  if (!file.unchanged(status)) refuse_if("written to while it was opened");
   return opened;
 }
 

@@ -3,9 +3,10 @@
 // The file is a header, the fingerprint (UTF-8, zero-padded to 8 bytes), and the body of
 // frozen_automaton.h, in the byte order of the machine that wrote it. Opening checks everything a
 // reader relies on, so a damaged or hostile file is refused and never read out of bounds. Files of
-// up to 64 MiB are read; the pages of larger ones stay the file's. Writing into one of these in
-// place makes drafts wrong, never output, and cutting it short ends the program (SIGBUS): replace
-// an index file, as save_index does by renaming.
+// up to 256 MiB are read; the pages of larger ones stay the file's. Before a cursor reads one of
+// these, it sees whether somebody has written into the file; then it throws IndexFileError. Only a
+// file that is cut short within the microseconds of a draft ends the program (SIGBUS): replace an
+// index file, as save_index does by renaming.
 #ifndef MAGLIO_INDEX_FILE_H_
 #define MAGLIO_INDEX_FILE_H_
 
@@ -30,6 +31,8 @@ class IndexFileError : public std::runtime_error {
 void save_index(const FrozenAutomaton& index, const std::string& path,
                 const std::string& fingerprint);
 
+constexpr size_t kMaxIndexRead = size_t{256} << 20;  // larger files are mapped
+
 struct OpenedIndex {
   std::shared_ptr<const FrozenAutomaton> index;
   std::string fingerprint;
@@ -37,7 +40,8 @@ struct OpenedIndex {
 
 // Reads or maps the file and verifies it. Throws IndexFileError when it cannot be read, is not a
 // valid index, or, with `expected`, has another fingerprint.
-OpenedIndex open_index(const std::string& path, const std::string* expected);
+OpenedIndex open_index(const std::string& path, const std::string* expected,
+                       size_t max_read = kMaxIndexRead);
 
 }  // namespace maglio
 

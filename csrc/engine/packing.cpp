@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kPieceBytes = 1 << 20;
+constexpr size_t kSliceBytes = 1 << 20;
 constexpr auto kBetweenReports = std::chrono::milliseconds(100);
 
 size_t row_bytes(const Matrix& matrix) {
@@ -22,7 +22,7 @@ size_t row_bytes(const Matrix& matrix) {
 }
 
 // Some tiles of a matrix, and the rows of its tensor that they need, counted from first_row on.
-struct Piece {
+struct Slice {
   const Packing* packing;
   int first_tile, last_tile;
   int first_row, last_row;
@@ -35,57 +35,57 @@ struct Piece {
   }
 };
 
-Piece piece_of(const Packing& packing, int first_tile, int last_tile) {
+Slice slice_of(const Packing& packing, int first_tile, int last_tile) {
   const int first = first_tile * kTileRows;
   const int last = std::min(last_tile * kTileRows, packing.matrix->rows());
-  Piece piece{&packing, first_tile, last_tile, first, last};
-  if (packing.order.empty()) return piece;
-  piece.first_row = piece.last_row = 0;
+  Slice slice{&packing, first_tile, last_tile, first, last};
+  if (packing.order.empty()) return slice;
+  slice.first_row = slice.last_row = 0;
   for (int row = first; row < last; ++row) {
     const int from = packing.order[static_cast<size_t>(row)];
     if (from < 0) continue;
-    const bool none = piece.first_row == piece.last_row;
-    piece.first_row = none ? from : std::min(piece.first_row, from);
-    piece.last_row = none ? from + 1 : std::max(piece.last_row, from + 1);
+    const bool none = slice.first_row == slice.last_row;
+    slice.first_row = none ? from : std::min(slice.first_row, from);
+    slice.last_row = none ? from + 1 : std::max(slice.last_row, from + 1);
   }
-  return piece;
+  return slice;
 }
 
-// All pieces, in the order of the file.
-std::vector<Piece> cut(const std::vector<Packing>& packings) {
-  std::vector<Piece> pieces;
+// All slices, in the order of the file.
+std::vector<Slice> cut(const std::vector<Packing>& packings) {
+  std::vector<Slice> slices;
   for (const Packing& packing : packings) {
     const Matrix& matrix = *packing.matrix;
     const size_t tile = row_bytes(matrix) * kTileRows;
     const size_t unit = tile * static_cast<size_t>(packing.together);
-    const int tiles = packing.together * static_cast<int>(std::max<size_t>(1, kPieceBytes / unit));
+    const int tiles = packing.together * static_cast<int>(std::max<size_t>(1, kSliceBytes / unit));
     for (int first = 0; first < matrix.tiles(); first += tiles) {
-      pieces.push_back(piece_of(packing, first, std::min(first + tiles, matrix.tiles())));
+      slices.push_back(slice_of(packing, first, std::min(first + tiles, matrix.tiles())));
     }
   }
-  const auto place = [](const Piece& piece) {
-    const GgufTensor& tensor = *piece.packing->tensor;
-    return std::make_pair(tensor.part, tensor.offset + piece.offset());
+  const auto place = [](const Slice& slice) {
+    const GgufTensor& tensor = *slice.packing->tensor;
+    return std::make_pair(tensor.part, tensor.offset + slice.offset());
   };
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [&](const Piece& a, const Piece& b) { return place(a) < place(b); });
-  return pieces;
+  std::stable_sort(slices.begin(), slices.end(),
+                   [&](const Slice& a, const Slice& b) { return place(a) < place(b); });
+  return slices;
 }
 
 class Work {
  public:
-  Work(const GgufFile& file, const std::vector<Piece>& pieces, const Progress& progress)
-      : file_(file), pieces_(pieces), progress_(progress) {
-    for (const Piece& piece : pieces) all_ += piece.bytes();
+  Work(const GgufFile& file, const std::vector<Slice>& slices, const Progress& progress)
+      : file_(file), slices_(slices), progress_(progress) {
+    for (const Slice& slice : slices) all_ += slice.bytes();
   }
 
-  // Packs pieces until none is left, or something failed.
+  // Packs slices until none is left, or something failed.
   void run(int member) {
     try {
       std::vector<uint8_t> buffer;
-      for (size_t i; !failed_ && (i = next_.fetch_add(1)) < pieces_.size();) {
-        pack(pieces_[i], buffer);
-        done_ += pieces_[i].bytes();
+      for (size_t i; !failed_ && (i = next_.fetch_add(1)) < slices_.size();) {
+        pack(slices_[i], buffer);
+        done_ += slices_[i].bytes();
         if (member == 0) report();
       }
     } catch (...) {
@@ -101,13 +101,13 @@ class Work {
   }
 
  private:
-  void pack(const Piece& piece, std::vector<uint8_t>& buffer) const {
-    const Packing& packing = *piece.packing;
-    buffer.resize(std::max(buffer.size(), piece.bytes()));
-    file_.read(*packing.tensor, piece.offset(), buffer.data(), piece.bytes());
+  void pack(const Slice& slice, std::vector<uint8_t>& buffer) const {
+    const Packing& packing = *slice.packing;
+    buffer.resize(std::max(buffer.size(), slice.bytes()));
+    file_.read(*packing.tensor, slice.offset(), buffer.data(), slice.bytes());
     packing.matrix->pack_tiles(buffer.data(),
                                packing.order.empty() ? nullptr : packing.order.data(),
-                               piece.first_tile, piece.last_tile, piece.first_row);
+                               slice.first_tile, slice.last_tile, slice.first_row);
   }
 
   void report() {
@@ -117,7 +117,7 @@ class Work {
   }
 
   const GgufFile& file_;
-  const std::vector<Piece>& pieces_;
+  const std::vector<Slice>& slices_;
   const Progress& progress_;
   uint64_t all_ = 0;
   Clock::time_point reported_ = Clock::now();
@@ -132,10 +132,10 @@ class Work {
 
 void pack_all(const GgufFile& file, const std::vector<Packing>& packings, int threads,
               const Progress& progress) {
-  const std::vector<Piece> pieces = cut(packings);
-  Work work(file, pieces, progress);
-  // Few pieces are packed sooner than threads start.
-  const size_t useful = std::max<size_t>(1, pieces.size() / 4);
+  const std::vector<Slice> slices = cut(packings);
+  Work work(file, slices, progress);
+  // Few slices are packed sooner than threads start.
+  const size_t useful = std::max<size_t>(1, slices.size() / 4);
   run_shares(static_cast<int>(std::min<size_t>(useful, static_cast<size_t>(threads))),
              [&](int member) { work.run(member); });
   work.finish();

@@ -1,6 +1,6 @@
 // From the tensors of a file to matrices: reading and packing, by several threads.
 //
-// Tensors are cut into pieces of about a megabyte. Threads take pieces in the order in which they
+// Tensors are cut into slices of about a megabyte. Threads take slices in the order in which they
 // are in the file, and read each into a buffer of their own, so that loading needs no more memory
 // than the matrices and the buffers.
 #pragma once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from maglio.default_model import default_model_path
@@ -18,27 +19,43 @@ def load(
     n_ctx: int = 4096,
     threads: int | None = None,
     kv_cache: str = "f16",
+    cache: bool = False,
+    on_load: Callable[[int, int], object] | None = None,
     **options: object,
 ) -> Model:
     """Load a model.
 
     Args:
-        path: a GGUF file; the installed default model when ``None``.
+        path: a GGUF file, of a split model its first part; the installed default model when
+            ``None``.
         engine: ``native``, Maglio's own, which ``auto`` stands for; or the name of an engine that
             another package brings.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
         kv_cache: precision of the KV cache: ``f16``.
+        cache: keep the weights, as the engine repacks them, in a file in the user's cache folder,
+            and map that file the next time. It is about as large as the model.
+        on_load: is called now and then with bytes done and bytes in all while weights are read,
+            and again from the beginning while they are written to the cache. An exception in it
+            ends loading.
         options: more options of the engine.
 
     Raises:
-        ModelFileError: the file is missing, damaged, or of an unsupported kind.
+        ModelFileError: the file is missing, damaged, of an unsupported kind, or was written to
+            while it was read.
         InvalidArgumentError: an argument is out of range, or the engine does not have it.
-        OutOfMemoryError: the model does not fit in memory.
+        OutOfMemoryError: the model and a short KV cache do not fit in memory.
+
+    Warns:
+        RuntimeWarning: the file in the cache cannot be used, or not be written.
     """
     if not isinstance(path, (str, os.PathLike, type(None))):
         raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")
     given = {"n_ctx": n_ctx, "threads": threads, "kv_cache": kv_cache, **options}
+    if cache:  # engines of other packages need not know it, or the next
+        given["cache"] = cache
+    if on_load is not None:
+        given["on_load"] = on_load
     opened = open_model(engine, Path(default_model_path() if path is None else path), given)
     return Model(
         opened.engine,

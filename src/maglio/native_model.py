@@ -6,7 +6,7 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from maglio.checks import check_choice
@@ -18,19 +18,25 @@ from maglio.text import Tokenizer, from_metadata
 
 
 def open_native(
-    path: Path, /, *, n_ctx: int = 4096, threads: int | None = None, kv_cache: str = "f16"
+    path: Path,
+    /,
+    *,
+    n_ctx: int = 4096,
+    threads: int | None = None,
+    kv_cache: str = "f16",
+    cache: bool = False,
+    on_load: Callable[[int, int], object] | None = None,
 ) -> Opened:
     """Open a GGUF file; see :func:`maglio.load` for the options."""
     check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(path)
     tokenizer = read_tokenizer(file)
-    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads)
+    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads, keep_weights=cache, on_load=on_load)
     if tokenizer.n_vocab not in (0, engine.n_vocab):
         raise file.error(
             f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
             f"{engine.n_vocab}; the file contradicts itself"
         )
-    file.check_unchanged()
     return Opened(engine, tokenizer, read_chat_template(file), file.path)
 
 

@@ -352,6 +352,41 @@ void a_damaged_file_is_refused() {
   ::unlink(path.c_str());
 }
 
+// A mapping of pages that are gone would end the program.
+void a_mapped_file_that_is_written_to_is_not_read() {
+  const std::string path = "automaton_test.mapped." + std::to_string(::getpid()) + ".idx";
+  const Tokens document = random_stream(20000, 5);
+  const auto index = FrozenAutomaton::build(document.data(), document.size());
+  const Tokens stream(document.begin() + 7, document.begin() + 40);
+  maglio::save_index(*index, path, "");
+  const maglio::OpenedIndex mapped = maglio::open_index(path, nullptr, 0);
+  FrozenCursor cursor(mapped.index);
+  cursor.advance(stream.data(), stream.size());
+  int32_t draft[8];
+  CHECK(cursor.draft(8, draft) == 8 && draft[0] == document[40]);
+
+  maglio::save_index(*index, path, "");  // another file by that name
+  CHECK(cursor.draft(8, draft) == 8);
+  FrozenCursor doomed(maglio::open_index(path, nullptr, 0).index);
+  doomed.advance(stream.data(), stream.size());
+  CHECK(::truncate(path.c_str(), 100) == 0);
+  int refused = 0;
+  const auto refuses = [&](const auto& use) {
+    try {
+      use();
+    } catch (const maglio::IndexFileError& error) {
+      refused += std::strstr(error.what(), path.c_str()) != nullptr;
+    }
+  };
+  maglio::Evidence evidence[8];
+  refuses([&] { doomed.draft(8, draft); });
+  refuses([&] { doomed.draft(8, draft, evidence); });
+  refuses([&] { doomed.advance(1); });
+  refuses([&] { static_cast<void>(doomed.match_length()); });
+  CHECK(refused == 4);
+  ::unlink(path.c_str());
+}
+
 }  // namespace
 
 int main() {
@@ -364,6 +399,7 @@ int main() {
   a_hostile_body_is_refused_or_harmless();
   a_body_that_changes_after_its_check_ends_every_walk();
   a_damaged_file_is_refused();
+  a_mapped_file_that_is_written_to_is_not_read();
   std::puts("automaton: ok");
   return 0;
 }

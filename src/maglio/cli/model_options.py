@@ -9,6 +9,7 @@ import typer
 
 import maglio
 from maglio.cli.options import ModelOption, ThreadsOption, thread_count
+from maglio.cli.terminal import LoadProgress
 from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
 
@@ -31,11 +32,25 @@ class ModelOptions:
         ),
     ] = _DEFAULT_CONTEXT
     threads: ThreadsOption = None
+    cache_weights: Annotated[
+        bool,
+        typer.Option(
+            "--cache-weights",
+            help="Keep the repacked weights on disk, about as large as the model, and load faster.",
+        ),
+    ] = False
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
         n_ctx = self.n_ctx or self._whole_context()
-        return maglio.load(self.model, n_ctx=n_ctx, threads=thread_count(self.threads))
+        with LoadProgress() as progress:
+            return maglio.load(
+                self.model,
+                n_ctx=n_ctx,
+                threads=thread_count(self.threads),
+                cache=self.cache_weights,
+                on_load=progress,
+            )
 
     def _whole_context(self) -> int:
         file = ModelFile(self.model or default_model_path())

@@ -14,6 +14,7 @@ from rich.table import Table
 
 import maglio
 from maglio.cli.options import ModelOption, ThreadsOption
+from maglio.cli.terminal import LoadProgress
 from maglio.economics.probe import (
     CONTEXTS,
     DRAFTS,
@@ -68,7 +69,8 @@ def probe(
         raise InvalidArgumentError("give either --show or --clear")
     contexts = sorted(set(context or CONTEXTS))
     n_ctx = contexts[-1] + 1 + DRAFTS[-1]
-    loaded = maglio.load(file or model, n_ctx=n_ctx, threads=threads)
+    with LoadProgress() as progress:
+        loaded = maglio.load(file or model, n_ctx=n_ctx, threads=threads, on_load=progress)
     key = loaded.profile_key
     if key is None:
         raise MaglioError(f"cannot read {loaded.path} again to tell which model it is")

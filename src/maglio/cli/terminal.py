@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from typing import Literal, TextIO
 
 from maglio.cli.streams import emit, note
@@ -44,6 +45,36 @@ class TokenWriter:
         if source == "thinking" and (self._color or self._tame):
             style = _DIM
         emit(self._stream, f"{style}{text}{_RESET}" if style else text)
+
+
+class LoadProgress:
+    """Shows on stderr how far a model is loaded, if that takes long and stderr is a terminal.
+
+    A context manager around the load.
+    """
+
+    _SOON_S = 1.0
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        """Note that ``done`` of ``total`` bytes are loaded."""
+        if not sys.stderr.isatty() or time.monotonic() - self._began < self._SOON_S:
+            return
+        self._shown = done < total
+        shown = f"loading the model: {done / 1e9:.1f} of {total / 1e9:.1f} GB"
+        note(f"\r\x1b[K{shown if self._shown else ''}", end="")
+
+    def __enter__(self) -> LoadProgress:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take away what is shown still, when loading did not come to its end."""
+        if self._shown:
+            note("\r\x1b[K", end="")
 
 
 class PrefillProgress:
