@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from maglio.checks import check_choice
 from maglio.engine.native import NativeEngine
 from maglio.engine.registry import Opened
 from maglio.errors import ModelFileError
@@ -21,10 +20,9 @@ def open_native(
     path: Path, /, *, n_ctx: int = 4096, threads: int | None = None, kv_cache: str = "f16"
 ) -> Opened:
     """Open a GGUF file; see :func:`maglio.load` for the options."""
-    check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(path)
     tokenizer = read_tokenizer(file)
-    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads)
+    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads, kv_cache=kv_cache)
     if tokenizer.n_vocab not in (0, engine.n_vocab):
         raise file.error(
             f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "
