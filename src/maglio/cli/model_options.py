@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import maglio
-from maglio.cli.options import ModelOption, ThreadsOption, thread_count
+from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption, thread_count
 from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
 
@@ -31,11 +31,17 @@ class ModelOptions:
         ),
     ] = _DEFAULT_CONTEXT
     threads: ThreadsOption = None
+    kv_cache: KvCacheOption = "f16"
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
         n_ctx = self.n_ctx or self._whole_context()
-        return maglio.load(self.model, n_ctx=n_ctx, threads=thread_count(self.threads))
+        return maglio.load(
+            self.model,
+            n_ctx=n_ctx,
+            threads=thread_count(self.threads),
+            kv_cache=self.kv_cache,
+        )
 
     def _whole_context(self) -> int:
         file = ModelFile(self.model or default_model_path())
