@@ -28,9 +28,9 @@ QUANTIZED_LIMIT = 2.5e-3
 """Mean KL with quantized weights, whose products round activations to 8 bits."""
 
 
-CODED_LIMIT = 5e-5
-"""Mean KL with float weights and a cache in 8 bits: some values lie so near the middle of two codes
-that the reference rounds them the other way."""
+CODED_LIMIT = 1e-4
+"""Mean KL with float weights and a cache in 8 bits: a value in the middle between two codes may be
+rounded the other way in the reference, and later layers follow."""
 
 
 def mean_kl(engine: NativeEngine, reference: Reference) -> float:
