@@ -142,16 +142,13 @@ struct CodeCache {
     }
   }
 
-  // The weights of a block of positions, each times the scale of its value's block b, as 15-bit
-  // codes; returns their scale. Scales outside [lo, hi) mean nothing.
-  [[gnu::always_inline]] static float fold_scales(const uint8_t* values, int head_dim, int b,
-                                                  int lo, int hi, const float* weights,
-                                                  int16_t* codes) {
-    const size_t tile_bytes = cache_tile_bytes(kType, head_dim);
+  // The weights of a block of positions, each times the scale of its value, as 15-bit codes;
+  // returns their scale. Scales outside [lo, hi) mean nothing.
+  [[gnu::always_inline]] static float fold_scales(const Vec* scales, int lo, int hi,
+                                                  const float* weights, int16_t* codes) {
     Vec folded[kTilesPerBlock];
     for (int t = 0; t < kTilesPerBlock; ++t) {
-      const uint16_t* scales = scales_of(values + t * tile_bytes, head_dim) + b * kKeyTile;
-      folded[t] = mul(load(weights + t * kKeyTile), load_half(scales));
+      folded[t] = mul(load(weights + t * kKeyTile), scales[t]);
     }
     if (lo > 0 || hi < kAttentionBlock) {
       for (int t = 0; t < kTilesPerBlock; ++t) folded[t] = keep_positions(folded[t], t, lo, hi, 0);
@@ -178,10 +175,14 @@ struct CodeCache {
       const int stripes = head_dim - d < 16 * kChunk ? (head_dim - d) / 16 : kChunk;
       alignas(64) int16_t weights[kQueries][kBlocks][kAttentionBlock];
       float scales[kQueries][kBlocks];
-      for (int n = 0; n < kQueries; ++n) {
-        for (int b = 0; b < (stripes + 1) / 2; ++b) {
-          scales[n][b] = fold_scales(values, head_dim, d / kBlockValues + b, lo, hi,
-                                     states[n].weights, weights[n][b]);
+      for (int b = 0; b < (stripes + 1) / 2; ++b) {
+        Vec block_scales[kTilesPerBlock];
+        for (int t = 0; t < kTilesPerBlock; ++t) {
+          const uint16_t* tile_scales = scales_of(values + t * tile_bytes, head_dim);
+          block_scales[t] = load_half(tile_scales + (d / kBlockValues + b) * kKeyTile);
+        }
+        for (int n = 0; n < kQueries; ++n) {
+          scales[n][b] = fold_scales(block_scales, lo, hi, states[n].weights, weights[n][b]);
         }
       }
       with_count(stripes, [&](auto count) {
