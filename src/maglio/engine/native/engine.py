@@ -19,7 +19,7 @@ from maglio.gguf import ModelFile
 _MAX_THREADS = 256
 _NO_LIMIT = 0
 
-KV_CACHES = {"f16": _core.CacheType.F16, "q8_0": _core.CacheType.Q8_0}
+_KV_CACHES = {"f16": _core.CacheType.F16, "q8_0": _core.CacheType.Q8_0}
 """Precisions of the KV cache by name."""
 
 
@@ -56,7 +56,7 @@ class NativeEngine:
         threads = machine.physical_cores() if threads is None else threads
         check_int("n_ctx", n_ctx, 1, 2**30)
         check_int("threads", threads, 1, _MAX_THREADS)
-        check_choice("kv_cache", kv_cache, tuple(KV_CACHES))
+        check_choice("kv_cache", kv_cache, tuple(_KV_CACHES))
         # Repacking never doubles a file, and most formats hardly grow.
         _require_memory(file.size, f"the weights of {file.path}")
         isa = machine.choose_isa()
@@ -73,7 +73,7 @@ class NativeEngine:
             ) from error
         self._n_vocab: int = self._model.spec.n_vocab
         cache_budget = machine.available_memory() or _NO_LIMIT
-        self._core = _core.Engine(self._model, isa, threads, KV_CACHES[kv_cache], cache_budget)
+        self._core = _core.Engine(self._model, isa, threads, _KV_CACHES[kv_cache], cache_budget)
 
     @property
     def n_vocab(self) -> int:
