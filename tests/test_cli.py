@@ -265,6 +265,7 @@ def test_control_tokens_in_a_prompt_are_text_unless_asked_for():
         (("generate", "-p", "x", "-f", "y"), "--prompt"),
         (("generate", "-f", "nowhere.txt"), "nowhere.txt"),
         (("generate", "-p", "x", "--temp", "nan"), "temperature"),
+        (("generate", "-p", "x", "--kv-cache", "q4"), "kv_cache is 'q4', must be f16 or q8_0"),
         (("generate", "-p", "x", "-n", "-3"), "max_tokens"),
         (("tokenize", "nowhere.txt"), "nowhere.txt"),
     ],

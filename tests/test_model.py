@@ -195,7 +195,8 @@ def test_a_temperature_must_be_a_number():
     ("options", "says"),
     [
         ({"engine": "gpu"}, "engine"),
-        ({"kv_cache": "q3"}, "kv_cache"),
+        ({"kv_cache": "q3"}, "kv_cache is 'q3', must be f16 or q8_0"),
+        ({"kv_cache": ["f16"]}, "kv_cache"),
         ({"n_ctx": 0}, "n_ctx"),
         ({"threads": 0}, "threads"),
         ({"threads": 10**6}, "threads"),

@@ -12,7 +12,7 @@ from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.economics.profile import ProfileKey, ProfileStore, fingerprint
 from maglio.errors import MaglioError
 
-KEY = ProfileKey("abc", "native", "0.1.0", 2, "avx512")
+KEY = ProfileKey("abc", "native", "0.1.0", 2, "avx512", "f16")
 
 
 def spread(middle: float) -> Spread:
@@ -46,7 +46,14 @@ def test_no_profile_is_no_warning(store):
 
 @pytest.mark.parametrize(
     "change",
-    [{"model": "x"}, {"engine": "x"}, {"version": "9"}, {"threads": 1}, {"isa": "portable"}],
+    [
+        {"model": "x"},
+        {"engine": "x"},
+        {"version": "9"},
+        {"threads": 1},
+        {"isa": "portable"},
+        {"kv_cache": "q8_0"},
+    ],
     ids=str,
 )
 def test_a_profile_holds_for_its_key_alone(store, change):
@@ -157,4 +164,5 @@ def test_a_loaded_engine_has_a_key(tiny):
     key = ProfileKey.of(engine, path)
     assert key is not None
     assert (key.engine, key.threads, key.isa) == ("native", 1, engine.isa)
+    assert key.kv_cache == "f16"
     assert key.model == fingerprint(path)

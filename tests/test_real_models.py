@@ -65,6 +65,20 @@ def test_a_hundred_prompts_decode_alike_with_speculation_and_without(name, sampl
         assert sum(each.stats.drafted for each in fast) > 0
 
 
+def test_a_cache_in_8_bits_hides_speculation_too():
+    coded = maglio.load(real_model_path("smollm2-135m"), n_ctx=1024, kv_cache="q8_0")
+    prompts = hundred_prompts()[::8]
+    options = {"max_tokens": 24, "sampling": SAMPLED}
+    plain = [coded.generate(prompt, speculation=False, **options) for prompt in prompts]
+    drafting = {"speculation": maglio.Speculation(source="record"), **options}
+    alone = [coded.generate(prompt, **drafting) for prompt in prompts]
+    together = coded.generate_many(prompts, max_parallel=4, **drafting)
+    tokens = [out.tokens for out in plain]
+    assert [out.tokens for out in alone] == tokens
+    assert [out.tokens for out in together] == tokens
+    assert sum(out.stats.drafted for out in alone) > 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_do_not_depend_on_chunks_or_rewinds(name):
     tokens = text_tokens(name, 700)  # beyond Gemma's window of 512

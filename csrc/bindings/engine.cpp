@@ -184,11 +184,12 @@ std::vector<std::string> isa_names() {
 }
 
 std::shared_ptr<Engine> make_engine(std::shared_ptr<const Model> model, const std::string& isa,
-                                    int threads, size_t cache_budget) {
+                                    int threads, maglio::CacheType cache_type,
+                                    size_t cache_budget) {
   const maglio::Kernels* kernels = maglio::find_kernels(isa.c_str());
   if (kernels == nullptr) throw std::invalid_argument("no such instruction set: " + isa);
   if (threads < 1) throw std::invalid_argument("threads must be at least 1");
-  return std::make_shared<Engine>(std::move(model), *kernels, threads, cache_budget);
+  return std::make_shared<Engine>(std::move(model), *kernels, threads, cache_type, cache_budget);
 }
 
 }  // namespace
@@ -196,8 +197,13 @@ std::shared_ptr<Engine> make_engine(std::shared_ptr<const Model> model, const st
 void bind_engine(nb::module_& m) {
   m.def("isa_names", &isa_names, "Instruction sets this machine can run, best first.");
 
+  nb::enum_<maglio::CacheType>(m, "CacheType", "What keys and values are kept as.")
+      .value("F16", maglio::CacheType::kF16)
+      .value("Q8_0", maglio::CacheType::kQ8_0);
+
   nb::class_<Engine>(m, "Engine", "The forward pass of one model.")
-      .def(nb::new_(&make_engine), "model"_a, "isa"_a, "threads"_a, "cache_budget"_a,
+      .def(nb::new_(&make_engine), "model"_a, "isa"_a, "threads"_a, "cache_type"_a,
+           "cache_budget"_a,
            "Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.")
       .def_ro_static("MAX_ROWS", &Engine::kMaxRows)
       .def_prop_ro("isa", &Engine::isa)

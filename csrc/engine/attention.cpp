@@ -77,18 +77,14 @@ void AttentionRun::place_query(const Row& row, float* q, int head) const {
 }
 
 void AttentionRun::place_key(const Row& row, float* k, int head) const {
-  uint16_t half[kMaxHeadDim];
   if (!spec.wide_norms) prepare(k, weights.key_bias, head, weights.key_norm);
   rotate(k, row.position, 1.0f);
-  pass.kernels.to_half(k, half, width());
-  row.cache->put_key(layer, head, row.position, half);
+  pass.kernels.keep_key(row.cache->head(layer, head), width(), row.position, k);
 }
 
 void AttentionRun::place_value(const Row& row, float* v, int head) const {
-  uint16_t half[kMaxHeadDim];
   prepare(v, weights.value_bias, head, {});
-  pass.kernels.to_half(v, half, width());
-  row.cache->put_value(layer, head, row.position, half);
+  pass.kernels.keep_value(row.cache->head(layer, head), width(), row.position, v);
 }
 
 void AttentionRun::place_heads() const {

@@ -15,24 +15,21 @@ size_t pages_of(int positions) {
 
 }  // namespace
 
-PageLayout::PageLayout(const ModelSpec& spec) {
+PageLayout::PageLayout(const ModelSpec& spec, CacheType type) : type_(type) {
   for (const LayerSpec& layer : spec.layers) {
     const AttentionSpec& attention = std::get<AttentionSpec>(layer.mixer);
-    parts_.push_back({halves_, attention.n_kv_head, attention.head_width()});
-    halves_ += 2 * parts_.back().head_size() * static_cast<size_t>(attention.n_kv_head);
+    const size_t tile_bytes = cache_tile_bytes(type, attention.head_width());
+    parts_.push_back({bytes_, attention.n_kv_head, tile_bytes});
+    bytes_ += 2 * parts_.back().side() * static_cast<size_t>(attention.n_kv_head);
   }
 }
 
-void PageLayout::copy(const uint16_t* from, uint16_t* to, int positions) const {
-  const size_t tiled = (static_cast<size_t>(positions) + kKeyTile - 1) / kKeyTile * kKeyTile;
+void PageLayout::copy(const uint8_t* from, uint8_t* to, int positions) const {
+  const size_t tiles = (static_cast<size_t>(positions) + kKeyTile - 1) / kKeyTile;
   for (const Part& part : parts_) {
-    const size_t key_bytes = tiled * part.head_dim * sizeof(uint16_t);
-    const size_t value_bytes = static_cast<size_t>(positions) * part.head_dim * sizeof(uint16_t);
-    for (int head = 0; head < part.n_kv_head; ++head) {
-      const size_t keys = part.offset + 2 * part.head_size() * static_cast<size_t>(head);
-      const size_t values = keys + part.head_size();
-      std::memcpy(to + keys, from + keys, key_bytes);
-      std::memcpy(to + values, from + values, value_bytes);
+    for (int side = 0; side < 2 * part.n_kv_head; ++side) {
+      const size_t at = part.offset + part.side() * static_cast<size_t>(side);
+      std::memcpy(to + at, from + at, tiles * part.tile_bytes);
     }
   }
 }
@@ -123,24 +120,6 @@ void Cache::adopt(std::vector<PageRef>& loan, int n) noexcept {
     pages_.push_back(next());
     table_.push_back(pages_.back().data());
   }
-}
-
-void Cache::put_key(int layer, int kv_head, int position, const uint16_t* half) {
-  const int head_dim = layout_->head_dim(layer);
-  const int within = position % kPagePositions;
-  uint16_t* tile = table_[static_cast<size_t>(position / kPagePositions)] +
-                   layout_->keys(layer, kv_head) +
-                   static_cast<size_t>(within / kKeyTile) * kKeyTile * head_dim;
-  const int lane = within % kKeyTile;
-  for (int d = 0; d < head_dim; ++d) tile[d * kKeyTile + lane] = half[d];
-}
-
-void Cache::put_value(int layer, int kv_head, int position, const uint16_t* half) {
-  const int head_dim = layout_->head_dim(layer);
-  uint16_t* row = table_[static_cast<size_t>(position / kPagePositions)] +
-                  layout_->values(layer, kv_head) +
-                  static_cast<size_t>(position % kPagePositions) * head_dim;
-  std::memcpy(row, half, sizeof(uint16_t) * static_cast<size_t>(head_dim));
 }
 
 }  // namespace maglio

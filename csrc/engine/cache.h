@@ -1,4 +1,4 @@
-// One sequence's keys and values, half precision, for every layer.
+// One sequence's keys and values for every layer.
 //
 // A cache is a table of pages. Forgetting positions is a change of length: what lies past it is
 // never read before it is written again. A fork shares pages; whoever is first to write to a shared
@@ -15,34 +15,35 @@
 
 namespace maglio {
 
-// Where each head of each layer lies within a page, in halves. A head's keys and values are
-// neighbours: [tile of 16 positions][head_dim][16], then [position][head_dim], where head_dim is
-// the heads' width in memory.
+// Where each head of each layer lies within a page, in bytes. A head's keys and values are
+// neighbours; what is inside them is the kernels' business.
 class PageLayout {
  public:
-  explicit PageLayout(const ModelSpec& spec);
+  PageLayout(const ModelSpec& spec, CacheType type);
 
-  size_t page_bytes() const { return halves_ * sizeof(uint16_t); }
-  int head_dim(int layer) const { return parts_[static_cast<size_t>(layer)].head_dim; }
+  CacheType type() const { return type_; }
+  size_t page_bytes() const { return bytes_; }
   size_t keys(int layer, int kv_head) const {
     const Part& part = parts_[static_cast<size_t>(layer)];
-    return part.offset + 2 * part.head_size() * static_cast<size_t>(kv_head);
+    return part.offset + 2 * part.side() * static_cast<size_t>(kv_head);
   }
   size_t values(int layer, int kv_head) const {
-    return keys(layer, kv_head) + parts_[static_cast<size_t>(layer)].head_size();
+    return keys(layer, kv_head) + parts_[static_cast<size_t>(layer)].side();
   }
   // Copies the first positions of a page.
-  void copy(const uint16_t* from, uint16_t* to, int positions) const;
+  void copy(const uint8_t* from, uint8_t* to, int positions) const;
 
  private:
   struct Part {
     size_t offset;
     int n_kv_head;
-    int head_dim;
-    size_t head_size() const { return static_cast<size_t>(head_dim) * kPagePositions; }
+    size_t tile_bytes;
+    // Of a head's keys, or of its values.
+    size_t side() const { return tile_bytes * (kPagePositions / kKeyTile); }
   };
+  const CacheType type_;
   std::vector<Part> parts_;
-  size_t halves_ = 0;
+  size_t bytes_ = 0;
 };
 
 class Cache {
@@ -78,11 +79,10 @@ class Cache {
   size_t prepare(int n);
   // Takes those pages from the end of `loan`. Cannot fail, so that a batch gets all or nothing.
   void adopt(std::vector<PageRef>& loan, int n) noexcept;
-  // Writes one position of a head, at most n past the length; `half` holds head_dim values.
-  void put_key(int layer, int kv_head, int position, const uint16_t* half);
-  void put_value(int layer, int kv_head, int position, const uint16_t* half);
+  // Kernels read positions below the length there, and write up to n past it.
   CacheHead head(int layer, int kv_head) const {
-    return {table_.data(), layout_->keys(layer, kv_head), layout_->values(layer, kv_head)};
+    return {layout_->type(), table_.data(), layout_->keys(layer, kv_head),
+            layout_->values(layer, kv_head)};
   }
   // Counts n positions that were written since.
   void extend(int n) { length_.store(length() + n, std::memory_order_release); }
@@ -98,7 +98,7 @@ class Cache {
   mutable std::mutex mutex_;
   std::atomic<int> length_{0};
   std::vector<PageRef> pages_;
-  std::vector<uint16_t*> table_;  // their memory, as kernels want it
+  std::vector<uint8_t*> table_;  // their memory, as kernels want it
 };
 
 }  // namespace maglio

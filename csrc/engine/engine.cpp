@@ -93,11 +93,11 @@ std::string out_of_range(const std::string& name, int64_t value, int low, int hi
 }  // namespace
 
 Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads,
-               size_t cache_budget)
+               CacheType cache_type, size_t cache_budget)
     : model_(std::move(model)),
       kernels_(kernels),
       pool_(threads),
-      layout_(std::make_shared<PageLayout>(model_->spec)),
+      layout_(std::make_shared<PageLayout>(model_->spec, cache_type)),
       pages_(std::make_shared<PagePool>(layout_->page_bytes(), cache_budget)),
       scratch_(std::make_unique<Scratch>(*model_)) {}
 

@@ -32,7 +32,7 @@ class Engine {
   // `model` must pass Model::check(). Caches use at most `cache_budget` bytes at a time; 0 stands
   // for no limit.
   Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads,
-         size_t cache_budget = 0);
+         CacheType cache_type = CacheType::kF16, size_t cache_budget = 0);
   ~Engine();
 
   const Model& model() const { return *model_; }

@@ -78,7 +78,7 @@ class PageRef {
     if (page_) pool_->give_back(page_);
   }
 
-  uint16_t* data() const { return reinterpret_cast<uint16_t*>(page_->memory.data()); }
+  uint8_t* data() const { return page_->memory.data(); }
   // Whether others use the page too. Another user may leave at any time, but none can come while
   // the owner of this use makes no copy of it.
   bool is_shared() const { return pool_->is_shared(page_); }

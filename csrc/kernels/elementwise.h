@@ -141,9 +141,5 @@ void rope(float* head, const float* cosines, const float* sines, int half, float
   }
 }
 
-void to_half(const float* x, uint16_t* out, int n) {
-  for (int i = 0; i < n; i += 16) store_half(out + i, load(x + i));
-}
-
 }  // namespace
 }  // namespace maglio

@@ -46,17 +46,26 @@ constexpr int kKeyTile = 16;
 // Positions per step of the running softmax. Steps begin at multiples of it, whatever the query.
 constexpr int kAttentionBlock = 64;
 
-// One key/value head of a layer's cache, in pages of one attention block each.
-//
-// Keys are in tiles of 16 positions, [tile][head_dim][16], so that a vector lane is a position;
-// values are [position][head_dim]. Both are half precision.
+constexpr int kMaxHeadDim = 512;
+
+// What keys and values are kept as (half_cache.h, code_cache.h).
+enum class CacheType : uint8_t { kF16, kQ8_0 };
+
+// Bytes of 16 positions of a head's keys, or of its values.
+constexpr size_t cache_tile_bytes(CacheType type, int head_dim) {
+  const size_t values = static_cast<size_t>(head_dim) * kKeyTile;
+  if (type == CacheType::kF16) return values * 2;
+  return values + static_cast<size_t>(padded(head_dim) / kBlockValues) * kKeyTile * 2;
+}
+
+// One key/value head of a layer's cache, in pages of one attention block each. Within a page, its
+// keys are four tiles of 16 positions, and its values too.
 struct CacheHead {
-  const uint16_t* const* pages;  // [position / 64]
-  size_t keys;                   // where they begin within every page
+  CacheType type;
+  uint8_t* const* pages;  // [position / 64]
+  size_t keys;            // where they begin within every page, in bytes
   size_t values;
 };
-
-constexpr int kMaxHeadDim = 512;
 
 struct Kernels {
   const char* isa;
@@ -88,16 +97,18 @@ struct Kernels {
   // then multiplies by `scale`.
   void (*rope)(float* head, const float* cosines, const float* sines, int half, float scale);
 
-  // Rounds a head's key (or value) row to half precision; n is a multiple of 16.
-  void (*to_half)(const float* x, uint16_t* out, int n);
+  // Writes the key, or the value, of one position; head_dim is a multiple of 16. What a position
+  // leaves in memory depends on its own row only.
+  void (*keep_key)(const CacheHead& cache, int head_dim, int position, const float* x);
+  void (*keep_value)(const CacheHead& cache, int head_dim, int position, const float* x);
 
-  // Softmax attention of up to 4 queries that share a key/value head; head_dim is a multiple of 16.
-  // With a cap, scores become cap * tanh(score / cap).
+  // Softmax attention of some queries, at most kMaxAttentionQueries, that share a key/value head;
+  // head_dim is a multiple of 16. With a cap, scores become cap * tanh(score / cap).
   void (*attend)(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries,
                  int n);
 };
 
-constexpr int kMaxAttentionQueries = 4;
+constexpr int kMaxAttentionQueries = 32;
 
 // The tables this build has and this machine can run, best first.
 std::vector<const Kernels*> available_kernels();

@@ -26,12 +26,6 @@ struct RowsIn {
   }
 };
 
-inline int32_t load_int32(const int8_t* p) {
-  int32_t x;
-  __builtin_memcpy(&x, p, sizeof(x));
-  return x;
-}
-
 // The dot product of 4 kCount inputs; codes are below 2^kBits.
 template <int kBits, int kCount>
 IntVec dot(IntVec acc, const ByteVec* codes, const int8_t* a) {

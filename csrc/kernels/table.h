@@ -11,6 +11,27 @@ template <int kValue>
 struct Count {
   static constexpr int value = kValue;
 };
+
+// Calls work(Count<n>{}), for n from 1 to 4.
+template <typename Work>
+[[gnu::always_inline]] inline void with_count(int n, const Work& work) {
+  switch (n) {
+    case 4:
+      return work(Count<4>{});
+    case 3:
+      return work(Count<3>{});
+    case 2:
+      return work(Count<2>{});
+    default:
+      return work(Count<1>{});
+  }
+}
+
+inline int32_t load_int32(const void* p) {
+  int32_t x;
+  __builtin_memcpy(&x, p, sizeof(x));
+  return x;
+}
 }  // namespace
 }  // namespace maglio
 
@@ -22,8 +43,8 @@ namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName, rms_norm, add_rows, gate,    softmax, soft_cap,
-          quantize, matmul,   rope,     to_half, attend};
+  return {kIsaName, rms_norm, add_rows, gate,     softmax,    soft_cap,
+          quantize, matmul,   rope,     keep_key, keep_value, attend};
 }
 
 }  // namespace

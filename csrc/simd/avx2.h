@@ -19,6 +19,9 @@ struct IntVec {
 struct ByteVec {
   __m256i lo, hi;
 };
+struct WordVec {
+  __m256i lo, hi;
+};
 
 inline Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 inline Vec broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -98,14 +101,22 @@ inline int32_t sum_lanes(__m256i v) {
   four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
   return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
 }
+// packs works within 128-bit halves; the permutation puts the quarters back in order.
+inline __m256i pack_words(__m256i lo, __m256i hi) {
+  return _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
+}
 inline int32_t store_int8(int8_t* p, Vec v) {
   const __m256i lo = _mm256_cvtps_epi32(v.lo), hi = _mm256_cvtps_epi32(v.hi);
-  // packs works within 128-bit halves; the permutation puts the quarters back in order.
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
+  const __m256i words = pack_words(lo, hi);
   _mm_storeu_si128(
       reinterpret_cast<__m128i*>(p),
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
   return sum_lanes(_mm256_add_epi32(lo, hi));
+}
+
+inline void store_int16(int16_t* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      pack_words(_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)));
 }
 
 inline IntVec int_broadcast(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
@@ -178,6 +189,15 @@ inline __m256i dot_centred(__m256i acc, __m256i codes, __m256i values) {
 inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) {
   const __m256i values = _mm256_set1_epi32(a);
   return {dot_centred(acc.lo, codes.lo, values), dot_centred(acc.hi, codes.hi, values)};
+}
+
+inline WordVec widen_bytes(const int8_t* p) {
+  return {_mm256_cvtepi8_epi16(load_128(p)), _mm256_cvtepi8_epi16(load_128(p + 16))};
+}
+inline IntVec dot_words(IntVec acc, WordVec words, int32_t a) {
+  const __m256i values = _mm256_set1_epi32(a);
+  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(words.lo, values)),
+          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(words.hi, values))};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ constexpr const char* kIsaName = "avx512";
 using Vec = __m512;       // 16 floats
 using IntVec = __m512i;   // 16 int32
 using ByteVec = __m512i;  // 64 unsigned bytes
+using WordVec = __m512i;  // 32 int16
 
 inline Vec zero() { return _mm512_setzero_ps(); }
 inline Vec broadcast(float x) { return _mm512_set1_ps(x); }
@@ -71,6 +72,11 @@ inline int32_t store_int8(int8_t* p, Vec v) {
   return _mm512_reduce_add_epi32(ints);
 }
 
+// Stores 16 values rounded to int16. |v| <= 32767.49.
+inline void store_int16(int16_t* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+
 inline IntVec int_broadcast(int32_t x) { return _mm512_set1_epi32(x); }
 inline IntVec int_shift_left(IntVec v, int bits) { return _mm512_slli_epi32(v, bits); }
 inline Vec to_float(IntVec v) { return _mm512_cvtepi32_ps(v); }
@@ -116,6 +122,15 @@ inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
   return _mm512_dpbusd_epi32(acc, codes, _mm512_set1_epi32(a));
 }
 inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) { return dot_small(acc, codes, a); }
+
+// 32 int8 as words; and lane i of the result: acc[i] + sum over t < 2 of words[2i + t] * a[t],
+// where `a` is two int16.
+inline WordVec widen_bytes(const int8_t* p) {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline IntVec dot_words(IntVec acc, WordVec words, int32_t a) {
+  return _mm512_dpwssd_epi32(acc, words, _mm512_set1_epi32(a));
+}
 
 }  // namespace
 }  // namespace maglio

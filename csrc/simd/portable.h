@@ -22,6 +22,9 @@ struct IntVec {
 struct ByteVec {
   uint8_t bytes[64];
 };
+struct WordVec {
+  int16_t words[32];
+};
 
 template <typename F>
 inline Vec each(F f) {
@@ -111,6 +114,10 @@ inline int32_t store_int8(int8_t* p, Vec v) {
   return sum;
 }
 
+inline void store_int16(int16_t* p, Vec v) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(std::lrintf(v.v[i]));
+}
+
 inline IntVec int_broadcast(int32_t x) {
   IntVec out;
   for (int i = 0; i < kLanes; ++i) out.v[i] = x;
@@ -174,6 +181,20 @@ inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) {
   return acc;
 }
 inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) { return dot_full(acc, codes, a); }
+
+inline WordVec widen_bytes(const int8_t* p) {
+  WordVec out;
+  for (int i = 0; i < 32; ++i) out.words[i] = p[i];
+  return out;
+}
+inline IntVec dot_words(IntVec acc, WordVec words, int32_t a) {
+  int16_t values[2];
+  std::memcpy(values, &a, sizeof(values));
+  for (int i = 0; i < kLanes; ++i) {
+    for (int t = 0; t < 2; ++t) acc.v[i] += words.words[2 * i + t] * values[t];
+  }
+  return acc;
+}
 
 }  // namespace
 }  // namespace maglio

@@ -535,10 +535,17 @@ class Cache:
 def isa_names() -> list[str]:
     """Instruction sets this machine can run, best first."""
 
+class CacheType(enum.Enum):
+    """What keys and values are kept as."""
+
+    F16 = 0
+
+    Q8_0 = 1
+
 class Engine:
     """The forward pass of one model."""
 
-    def __init__(self, model: Model, isa: str, threads: int, cache_budget: int) -> None:
+    def __init__(self, model: Model, isa: str, threads: int, cache_type: CacheType, cache_budget: int) -> None:
         """
         Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.
         """

@@ -32,7 +32,8 @@ def load(
             another package brings.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
-        kv_cache: precision of the KV cache: ``f16``.
+        kv_cache: precision of the KV cache: ``f16``, or ``q8_0``, which takes about half the memory
+            and rounds keys and values to 8 bits.
         cache: keep the weights, as the engine repacks them, in a file in the user's cache folder,
             and map that file the next time. It is about as large as the model.
         on_load: is called now and then with bytes done and bytes in all while weights are read,

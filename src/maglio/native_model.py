@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from maglio.checks import check_choice
 from maglio.engine.native import NativeEngine
 from maglio.engine.registry import Opened
 from maglio.errors import ModelFileError
@@ -28,10 +27,16 @@ def open_native(
     on_load: Callable[[int, int], object] | None = None,
 ) -> Opened:
     """Open a GGUF file; see :func:`maglio.load` for the options."""
-    check_choice("kv_cache", kv_cache, ("f16",))
     file = ModelFile(path)
     tokenizer = read_tokenizer(file)
-    engine = NativeEngine(file, n_ctx=n_ctx, threads=threads, keep_weights=cache, on_load=on_load)
+    engine = NativeEngine(
+        file,
+        n_ctx=n_ctx,
+        threads=threads,
+        kv_cache=kv_cache,
+        keep_weights=cache,
+        on_load=on_load,
+    )
     if tokenizer.n_vocab not in (0, engine.n_vocab):
         raise file.error(
             f"its vocabulary has {tokenizer.n_vocab} tokens and its embedding "

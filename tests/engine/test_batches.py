@@ -11,7 +11,7 @@ from maglio.engine.base import Cache, Segment
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from support.models import FAMILIES
-from support.tiny import ISAS, TinyModels, random_tokens
+from support.tiny import ISAS, TinyModels, random_tokens, some_cache
 
 N_TOKENS = 200  # crosses three borders of 64 positions and gemma3's window of 32
 BRANCHES = 3
@@ -99,8 +99,9 @@ def test_no_neighbour_and_no_fork_changes_a_bit(
     n_caches: int,
     steps: list[list[tuple[int, tuple[str, int]]]],
 ) -> None:
-    reference = tiny.engine(*model)
-    engine = tiny.engine(*model, isa=isa, threads=threads)
+    cache = some_cache(model[1])
+    reference = tiny.engine(*model, kv_cache=cache)
+    engine = tiny.engine(*model, isa=isa, threads=threads, kv_cache=cache)
     tokens = [stream_tokens(engine, branch) for branch in range(BRANCHES)]
     streams = [Stream(engine.new_cache(), tokens[i % BRANCHES]) for i in range(n_caches)]
     for step in steps:
@@ -149,8 +150,8 @@ def test_no_neighbour_and_no_fork_changes_a_bit(
 def test_forks_around_the_border_of_a_page_go_on_alone(
     tiny: TinyModels, truth: Truth, family: str
 ) -> None:
-    one = tiny.engine(family, "Q8_0")
-    engine = tiny.engine(family, "Q8_0", threads=2)
+    one = tiny.engine(family, "Q8_0", kv_cache="q8_0")
+    engine = tiny.engine(family, "Q8_0", threads=2, kv_cache="q8_0")
     first = stream_tokens(engine, 0)
     for offset in range(65):
         at = 32 + offset  # from the middle of a page to the middle of the next

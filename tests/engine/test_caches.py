@@ -60,6 +60,16 @@ def test_memory_follows_what_is_used(engine: NativeEngine) -> None:
     assert engine.cache_bytes == 0
 
 
+def test_a_cache_in_8_bits_takes_little_more_than_half(path: Path, engine: NativeEngine) -> None:
+    coded = NativeEngine(ModelFile(path), threads=1, kv_cache="q8_0")
+    assert (engine.kv_cache, coded.kv_cache) == ("f16", "q8_0")
+    # Heads of 64 values: a byte each, and a half-precision scale per 32.
+    assert coded.page_bytes / engine.page_bytes == (64 + 2 * 2) / (64 * 2)
+    cache = coded.new_cache()
+    feed(coded, cache, 65)
+    assert coded.cache_bytes == 2 * coded.page_bytes
+
+
 def with_budget(path: Path, monkeypatch: pytest.MonkeyPatch, pages: float) -> NativeEngine:
     page = NativeEngine(ModelFile(path), threads=1).page_bytes
     answers = iter([1 << 40, int(pages * page)])  # before and after loading

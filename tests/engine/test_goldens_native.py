@@ -16,9 +16,10 @@ LIMIT_OF_RANDOM_MODELS = 0.001
 LIMIT_OF_REAL_MODELS = 0.01
 
 
-def agreement(name: str, path: Path) -> goldens.Agreement:
+def agreement(name: str, path: Path, kv_cache: str = "f16") -> goldens.Agreement:
     golden = goldens.load_golden(name)
-    session = Session(NativeEngine(ModelFile(path), n_ctx=len(golden.tokens)))
+    engine = NativeEngine(ModelFile(path), n_ctx=len(golden.tokens), kv_cache=kv_cache)
+    session = Session(engine)
     if golden.first:
         session.prefill(golden.tokens[: golden.first])
     return goldens.compare(golden, session.forward(golden.tokens[golden.first :]))
@@ -43,3 +44,13 @@ def test_a_real_model_agrees_with_llama_cpp_on_real_text(name: str) -> None:
     if goldens.file_digest(path) != goldens.load_golden(name).digest:
         pytest.skip(f"{path} is another release than the golden's")
     check(agreement(name, path), LIMIT_OF_REAL_MODELS)
+
+
+@pytest.mark.parametrize("name", goldens.REAL_MODELS)
+def test_a_cache_in_8_bits_keeps_a_real_model_near_llama_cpp(name: str) -> None:
+    path = real_model_path(name)
+    if goldens.file_digest(path) != goldens.load_golden(name).digest:
+        pytest.skip(f"{path} is another release than the golden's")
+    measured = agreement(name, path, kv_cache="q8_0")
+    assert measured.top1 >= 0.97
+    assert measured.kl < LIMIT_OF_REAL_MODELS

@@ -18,7 +18,7 @@ from maglio import _core
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from support.models import FAMILIES, MODELS, TINY
-from support.tiny import ISAS, TinyModels, random_tokens
+from support.tiny import ISAS, TinyModels, random_tokens, some_cache
 
 N_TOKENS = 200  # crosses three borders of 64 positions and gemma3's window of 32
 
@@ -66,8 +66,9 @@ def test_no_chunking_truncation_or_thread_count_changes_a_bit(
     seed: int,
     operations: list[tuple[str, int]],
 ) -> None:
-    tokens, rows = truth(tiny.engine(*model), seed)
-    engine = tiny.engine(*model, threads=threads)
+    cache = some_cache(model[1])
+    tokens, rows = truth(tiny.engine(*model, kv_cache=cache), seed)
+    engine = tiny.engine(*model, threads=threads, kv_cache=cache)
     session = Session(engine)
     for operation, n in operations:
         at = session.length
@@ -108,8 +109,9 @@ def test_two_cuts_of_any_stream_agree(
 def test_every_width_of_every_format_is_plain_decoding(
     tiny: TinyModels, family: str, fmt: str
 ) -> None:
-    tokens, rows = truth(tiny.engine(family, fmt), 0)
-    session = Session(tiny.engine(family, fmt, threads=2))
+    cache = some_cache(fmt)
+    tokens, rows = truth(tiny.engine(family, fmt, kv_cache=cache), 0)
+    session = Session(tiny.engine(family, fmt, threads=2, kv_cache=cache))
     context = 60  # wide forwards then cross a border of 64 positions
     session.forward(tokens[:context])
     for width in range(1, 65):
@@ -125,8 +127,9 @@ def test_every_instruction_set_gives_the_same_bits(
 ) -> None:
     if isa not in ISAS:
         pytest.skip(f"this machine has no {isa}")
-    tokens, rows = truth(tiny.engine(family, fmt), 0)
-    engine = tiny.engine(family, fmt, isa=isa)
+    cache = some_cache(fmt)
+    tokens, rows = truth(tiny.engine(family, fmt, kv_cache=cache), 0)
+    engine = tiny.engine(family, fmt, isa=isa, kv_cache=cache)
     assert engine.isa == isa
     session = Session(engine)
     at = 0
@@ -136,14 +139,20 @@ def test_every_instruction_set_gives_the_same_bits(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("cache", ["f16", "q8_0"])
 @pytest.mark.parametrize("window", [1, 63, 64, 65, 100])
 def test_windows_of_any_size_keep_the_law_far_beyond_them(
-    tiny: TinyModels, window: int, threads: int
+    tiny: TinyModels, window: int, cache: str, threads: int
 ) -> None:
-    shape = replace(TINY["gemma3"], window=window, n_ctx=512)
-    one = tiny.engine("gemma3", "Q8_0", shape=shape)
-    tokens, rows = truth(one, 0, 330)
-    session = Session(tiny.engine("gemma3", "Q8_0", shape=shape, threads=threads))
+    load = functools.partial(
+        tiny.engine,
+        "gemma3",
+        "Q8_0",
+        shape=replace(TINY["gemma3"], window=window, n_ctx=512),
+        kv_cache=cache,
+    )
+    tokens, rows = truth(load(), 0, 330)
+    session = Session(load(threads=threads))
     for start, stop in [(0, 90), (90, 91), (91, 220), (220, 330)]:
         assert same_bits(session.forward(tokens[start:stop]), rows[start:stop])
     session.truncate(250)  # within reach of every window: nothing was evicted

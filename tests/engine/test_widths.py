@@ -17,7 +17,7 @@ from support.gguf_bytes import RawGguf, RawTensor
 from support.goldens import log_softmax
 from support.models import FAMILIES, TINY, Shape, write_model
 from support.reference import Reference
-from support.tiny import ISAS, TinyModels, load_on, random_tokens
+from support.tiny import ISAS, TinyModels, load_on, random_tokens, some_cache
 
 N_TOKENS = 90  # past a border of 64 positions and gemma3's window
 FLOAT_LIMIT, QUANTIZED_LIMIT = 2e-6, 2.5e-3  # mean KL, as in test_reference
@@ -100,10 +100,11 @@ def test_odd_widths_keep_the_row_law(tiny: TinyModels, family: str, fmt: str) ->
     shape = HEADS_OF_20 if fmt == "Q8_0" else SHAPES["more heads than a row"]
     shape = of_family(shape, family)
     tokens = random_tokens(300, 80)
-    one = Session(tiny.engine(family, fmt, shape=shape))
+    cache = some_cache(fmt)
+    one = Session(tiny.engine(family, fmt, shape=shape, kv_cache=cache))
     rows = np.concatenate([one.forward([token]) for token in tokens])
     for isa in ISAS:
-        engine = load_on(isa, tiny.path(family, fmt, shape), threads=2)
+        engine = load_on(isa, tiny.path(family, fmt, shape), threads=2, kv_cache=cache)
         session = Session(engine)
         cut = np.concatenate([session.forward(tokens[:37]), session.forward(tokens[37:])])
         np.testing.assert_array_equal(cut, rows)

@@ -1,28 +1,35 @@
 // Pages and caches: who may write where, and what memory is in use.
 #include "engine/cache.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "engine/errors.h"
+#include "gguf/half.h"
 
 namespace {
 
 using maglio::Cache;
+using maglio::CacheType;
+using maglio::kKeyTile;
 using maglio::kPagePositions;
 using maglio::PageLayout;
 using maglio::PagePool;
 using maglio::PageRef;
 
-constexpr int kHeadDim = 16;
+constexpr int kHeadDim = 48;  // a block of 32 values and half a one
+constexpr CacheType kTypes[] = {CacheType::kF16, CacheType::kQ8_0};
 
 struct Room {
-  explicit Room(size_t pages)
-      : layout(std::make_shared<PageLayout>(spec())),
+  explicit Room(size_t pages, CacheType type = CacheType::kF16)
+      : layout(std::make_shared<PageLayout>(spec(), type)),
         pool(std::make_shared<PagePool>(layout->page_bytes(), pages * layout->page_bytes())) {}
 
   static maglio::ModelSpec spec() {
@@ -43,32 +50,57 @@ struct Room {
   std::shared_ptr<PagePool> pool;
 };
 
+// Both types hold these exactly: every block has 127 times a half.
+float value_of(int mark, int d) { return static_cast<float>((d % 16 == 0 ? 127 : d) * mark); }
+
 // Appends positions that hold `mark` in every layer and head.
-void append(Cache& cache, int n, uint16_t mark) {
+void append(Cache& cache, int n, int mark) {
+  const maglio::Kernels& kernels = *maglio::find_kernels("");
   cache.reserve(n);
-  const std::vector<uint16_t> row(kHeadDim, mark);
+  float row[kHeadDim];
+  for (int d = 0; d < kHeadDim; ++d) row[d] = value_of(mark, d);
   for (int i = 0; i < n; ++i) {
     for (int layer = 0; layer < 2; ++layer) {
       for (int head = 0; head < 3; ++head) {
-        cache.put_key(layer, head, cache.length() + i, row.data());
-        cache.put_value(layer, head, cache.length() + i, row.data());
+        kernels.keep_key(cache.head(layer, head), kHeadDim, cache.length() + i, row);
+        kernels.keep_value(cache.head(layer, head), kHeadDim, cache.length() + i, row);
       }
     }
   }
   cache.extend(n);
 }
 
+float half_at(const uint8_t* base, int index) {
+  uint16_t half;
+  std::memcpy(&half, base + 2 * index, sizeof(half));
+  return maglio::half_to_float(half);
+}
+
+// A value of a key, or of a value, as the headers of the kernels say where it is.
+float kept(const maglio::CacheHead& at, bool is_key, int position, int d) {
+  const int tile = position % kPagePositions / kKeyTile, lane = position % kKeyTile;
+  const uint8_t* base = at.pages[position / kPagePositions] + (is_key ? at.keys : at.values) +
+                        maglio::cache_tile_bytes(at.type, kHeadDim) * static_cast<size_t>(tile);
+  if (at.type == CacheType::kF16) {
+    return half_at(base, is_key ? d * kKeyTile + lane : lane * kHeadDim + d);
+  }
+  const float scale = half_at(base + kHeadDim * kKeyTile, d / 32 * kKeyTile + lane);
+  const int code =
+      is_key ? base[(d / 4 * kKeyTile + lane) * 4 + d % 4] - 128
+             : static_cast<int8_t>(base[d / 16 * 256 + (lane / 2 * 16 + d % 16) * 2 + lane % 2]);
+  return scale * static_cast<float>(code);
+}
+
 // Whether a position holds `mark` everywhere.
-bool holds(const Cache& cache, int position, uint16_t mark) {
+bool holds(const Cache& cache, int position, int mark) {
   for (int layer = 0; layer < 2; ++layer) {
     for (int head = 0; head < 3; ++head) {
       const maglio::CacheHead at = cache.head(layer, head);
-      const uint16_t* page = at.pages[position / kPagePositions];
-      const int within = position % kPagePositions, tile = within / maglio::kKeyTile;
       for (int d = 0; d < kHeadDim; ++d) {
-        const uint16_t key =
-            page[at.keys + (tile * kHeadDim + d) * maglio::kKeyTile + within % maglio::kKeyTile];
-        if (key != mark || page[at.values + within * kHeadDim + d] != mark) return false;
+        const float value = value_of(mark, d);
+        if (kept(at, true, position, d) != value || kept(at, false, position, d) != value) {
+          return false;
+        }
       }
     }
   }
@@ -104,7 +136,7 @@ void a_pool_counts_what_it_lends() {
 
 void a_page_that_comes_back_is_lent_again() {
   PagePool pool(4096, 0);
-  uint16_t* const memory = pool.lend(1)[0].data();
+  uint8_t* const memory = pool.lend(1)[0].data();
   memory[0] = 7;
   CHECK(pool.lend(1)[0].data() == memory);
   std::vector<PageRef> many = pool.lend(100);
@@ -135,9 +167,9 @@ void a_cache_takes_memory_as_it_grows_and_gives_it_back() {
 }
 
 // Forked anywhere around a border of pages, both sides go on and neither sees the other.
-void forks_do_not_see_each_other() {
+void forks_do_not_see_each_other(CacheType type) {
   for (int offset = 0; offset <= 2 * kPagePositions; ++offset) {
-    const Room room(0);
+    const Room room(0, type);
     const std::shared_ptr<Cache> cache = room.cache();
     append(*cache, 2 * kPagePositions + 3, 1);
     const std::shared_ptr<Cache> fork = cache->fork(offset);
@@ -180,7 +212,7 @@ void forks_in_many_threads() {
   const Room room(0);
   const std::shared_ptr<Cache> cache = room.cache();
   append(*cache, 100, 1);
-  const auto work = [&](uint16_t mark) {
+  const auto work = [&](int mark) {
     for (int i = 0; i < 100; ++i) {
       const std::shared_ptr<Cache> fork = cache->fork(i);
       append(*fork, 30, mark);
@@ -190,10 +222,69 @@ void forks_in_many_threads() {
     }
   };
   std::vector<std::thread> threads;
-  for (uint16_t mark = 2; mark < 5; ++mark) threads.emplace_back(work, mark);
+  for (int mark = 2; mark < 5; ++mark) threads.emplace_back(work, mark);
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < 100; ++i) CHECK(holds(*cache, i, 1));
   CHECK(room.pages_lent() == 2);
+}
+
+// 8-bit codes are the nearest ones, and what is not finite is kept as that, on every set of
+// kernels.
+void codes_are_those_of_q8_0() {
+  constexpr int kPosition = 70;
+  for (const maglio::Kernels* kernels : maglio::available_kernels()) {
+    const Room room(0, CacheType::kQ8_0);
+    const std::shared_ptr<Cache> cache = room.cache();
+    cache->reserve(100);
+    const maglio::CacheHead head = cache->head(1, 2);
+    float row[kHeadDim];
+    for (int d = 0; d < kHeadDim; ++d) row[d] = std::sin(static_cast<float>(7 * d + 1));
+    for (int round = 0; round < 2; ++round) {
+      kernels->keep_key(head, kHeadDim, kPosition, row);
+      kernels->keep_value(head, kHeadDim, kPosition, row);
+      for (int d = 0; d < kHeadDim; ++d) {
+        float largest = 0;
+        for (int i = d / 32 * 32; i < kHeadDim && i < d / 32 * 32 + 32; ++i) {
+          largest = std::max(largest, std::fabs(row[i]));
+        }
+        const float scale = maglio::half_to_float(maglio::float_to_half(largest / 127.0f));
+        const float code = std::nearbyintf(row[d] * (127.0f / largest));
+        CHECK(kept(head, true, kPosition, d) == scale * code);
+        CHECK(kept(head, false, kPosition, d) == scale * code);
+      }
+      for (float& x : row) x *= 1e-4f;  // scales below the normal halves
+    }
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf(""), 1e9f}) {
+      for (float& x : row) x = 0.5f;
+      row[40] = bad;
+      kernels->keep_key(head, kHeadDim, kPosition, row);
+      kernels->keep_value(head, kHeadDim, kPosition, row);
+      CHECK(!std::isfinite(kept(head, true, kPosition, 40)));
+      CHECK(!std::isfinite(kept(head, false, kPosition, 40)));
+      CHECK(std::fabs(kept(head, true, kPosition, 31) - 0.5f) < 1e-3f);
+    }
+  }
+}
+
+// A value that is not finite makes its block's outputs NaN where it is seen, and nowhere else.
+void what_is_not_finite_reaches_who_sees_it() {
+  for (const maglio::Kernels* kernels : maglio::available_kernels()) {
+    const Room room(0, CacheType::kQ8_0);
+    const std::shared_ptr<Cache> cache = room.cache();
+    append(*cache, 90, 1);
+    float row[kHeadDim];
+    for (float& x : row) x = 0.5f;
+    row[40] = std::numeric_limits<float>::infinity();
+    const maglio::CacheHead head = cache->head(0, 0);
+    kernels->keep_value(head, kHeadDim, 80, row);
+    float query[kHeadDim] = {1.0f}, seen[kHeadDim], unseen[kHeadDim];
+    const maglio::AttentionQuery queries[] = {{query, seen, 0, 81}, {query, unseen, 0, 80}};
+    kernels->attend(head, kHeadDim, 0.0f, queries, 2);
+    for (int d = 0; d < kHeadDim; ++d) {
+      CHECK(std::isfinite(unseen[d]));
+      CHECK(std::isfinite(seen[d]) == (d < 32));
+    }
+  }
 }
 
 }  // namespace
@@ -202,7 +293,9 @@ int main() {
   a_pool_counts_what_it_lends();
   a_page_that_comes_back_is_lent_again();
   a_cache_takes_memory_as_it_grows_and_gives_it_back();
-  forks_do_not_see_each_other();
+  for (CacheType type : kTypes) forks_do_not_see_each_other(type);
+  codes_are_those_of_q8_0();
+  what_is_not_finite_reaches_who_sees_it();
   a_shared_page_is_copied_once_and_by_whoever_writes_first();
   forks_in_many_threads();
   std::puts("cache: ok");

@@ -16,6 +16,7 @@
 namespace {
 
 using maglio::Cache;
+using maglio::CacheType;
 using maglio::Engine;
 using maglio::Kernels;
 using maglio::Model;
@@ -64,13 +65,15 @@ void kernels_threads_and_widths_agree() {
         TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ4_K,
         TensorType::kQ5_K, TensorType::kQ6_K}) {
     const std::shared_ptr<const Model> model = small_model::make(type);
-    const int n = type == TensorType::kQ4_0 ? 70 : 12;  // beyond a block of 64 positions, once
-    Engine definition(model, *maglio::find_kernels("portable"), 1);
+    // Beyond a block of 64 positions once with each cache.
+    const int n = type == TensorType::kQ4_0 || type == TensorType::kQ8_0 ? 70 : 12;
+    const CacheType cache = type < TensorType::kQ8_0 ? CacheType::kF16 : CacheType::kQ8_0;
+    Engine definition(model, *maglio::find_kernels("portable"), 1, cache);
     const std::vector<float> expected = logits_of(definition, n, 1);
     for (float logit : expected) CHECK(logit == logit);
     for (const Kernels* kernels : maglio::available_kernels()) {
       for (int threads : {1, 2}) {
-        Engine engine(model, *kernels, threads);
+        Engine engine(model, *kernels, threads, cache);
         for (int width : {3, 11, 70}) CHECK(same_bits(logits_of(engine, n, width), expected));
       }
     }
@@ -80,11 +83,12 @@ void kernels_threads_and_widths_agree() {
 void any_width_gives_the_same_bits_everywhere() {
   for (TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16}) {
     const std::shared_ptr<const Model> model = small_model::make(type, small_model::ragged_spec());
-    Engine definition(model, *maglio::find_kernels("portable"), 1);
+    const CacheType cache = type == TensorType::kF16 ? CacheType::kQ8_0 : CacheType::kF16;
+    Engine definition(model, *maglio::find_kernels("portable"), 1, cache);
     const std::vector<float> expected = logits_of(definition, 70, 1);
     for (float logit : expected) CHECK(logit == logit);
     for (const Kernels* kernels : maglio::available_kernels()) {
-      Engine engine(model, *kernels, 2);
+      Engine engine(model, *kernels, 2, cache);
       for (int width : {3, 70}) CHECK(same_bits(logits_of(engine, 70, width), expected));
     }
   }
@@ -188,8 +192,8 @@ void what_cannot_be_fed_is_refused_and_changes_nothing() {
 // The room of a whole batch is taken at once: one segment without memory leaves all as they were.
 void a_batch_without_memory_changes_nothing() {
   const std::shared_ptr<const Model> model = small_model::make(TensorType::kQ8_0);
-  const size_t page = maglio::PageLayout(model->spec).page_bytes();
-  Engine engine(model, *maglio::find_kernels(""), 2, 3 * page);
+  const size_t page = maglio::PageLayout(model->spec, CacheType::kF16).page_bytes();
+  Engine engine(model, *maglio::find_kernels(""), 2, CacheType::kF16, 3 * page);
   const std::shared_ptr<Cache> one = engine.new_cache(256), two = engine.new_cache(256);
   const std::vector<float> expected = logits_of(engine, 64, 64);
   feed(engine, *one, 0, 60);

@@ -26,16 +26,23 @@ LOCAL_EVERY = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4}
 class Reference:
     """The model in a GGUF file, for sessions of ``n_ctx`` positions.
 
-    ``dtype`` is the type of all arithmetic.
+    ``dtype`` is the type of all arithmetic. With ``kv_cache="q8_0"``, keys, values and queries are
+    rounded to 8 bits as the engines do.
     """
 
     def __init__(
-        self, path: Path | str, *, dtype: npt.DTypeLike = np.float64, n_ctx: int = 0
+        self,
+        path: Path | str,
+        *,
+        dtype: npt.DTypeLike = np.float64,
+        n_ctx: int = 0,
+        kv_cache: str = "f16",
     ) -> None:
         reader = GGUFReader(path)
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self._fields = reader.fields
         self._dtype = np.dtype(dtype)
+        self._rounds_cache = kv_cache == "q8_0"
         self.family: str = self._fields["general.architecture"].contents()
         self.n_layer: int = self._key("block_count")
         self.n_embd: int = self._key("embedding_length")
@@ -139,6 +146,8 @@ class Reference:
                 :, None, None
             ]
         )
+        if self._rounds_cache:
+            q, k, v = q8_0(q), q8_0(k, np.float16), q8_0(v, np.float16)
         masked = causal_mask(n, self.window if local else 0)
         group = self.n_head // self.n_kv_head
         out = np.empty_like(q)
@@ -230,6 +239,17 @@ def rope(x: Array, frequency: Array, *, interleaved: bool) -> Array:
     out = np.empty_like(x)
     out[..., first] = x[..., first] * cos - x[..., second] * sin
     out[..., second] = x[..., first] * sin + x[..., second] * cos
+    return out
+
+
+def q8_0(x: Array, scale_type: npt.DTypeLike = np.float64) -> Array:
+    """Round the last axis to 8 bits per block of 32 values: scale = max |x| / 127."""
+    out = np.empty_like(x)
+    for begin in range(0, x.shape[-1], 32):
+        block = x[..., begin : begin + 32]
+        scale = np.abs(block).max(axis=-1, keepdims=True) / 127.0
+        codes = np.rint(block / np.where(scale == 0.0, 1.0, scale))
+        out[..., begin : begin + 32] = codes * scale.astype(scale_type).astype(x.dtype)
     return out
 
 

@@ -51,6 +51,7 @@ _ADAPTER = "adapters are not supported; merge it into the model file"
 _POSITIONS = "positions are scaled as the model file says, and cannot be changed"
 _DOWNLOAD = "nothing is downloaded; get the file and name it with --model"
 _TEMPLATE = "conversations are written as the model file says"
+_ONE_CACHE = "keys and values are kept alike; choose how with --kv-cache"
 _IMAGES = "images and sound are not supported"
 
 _FLAGS = (
@@ -146,8 +147,8 @@ _FLAGS = (
     _refused(
         "the context is not shifted; a chat has --on-full drop", "--context-shift", n_values=0
     ),
-    _refused("the cache holds 16-bit numbers", "-ctk", "--cache-type-k", neutral=("f16",)),
-    _refused("the cache holds 16-bit numbers", "-ctv", "--cache-type-v", neutral=("f16",)),
+    _refused(_ONE_CACHE, "-ctk", "--cache-type-k", neutral=("f16",)),
+    _refused(_ONE_CACHE, "-ctv", "--cache-type-v", neutral=("f16",)),
     _refused(_SAMPLER, "--mirostat", neutral=("0",)),
     _refused(_SAMPLER, "--mirostat-lr"),
     _refused(_SAMPLER, "--mirostat-ent"),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import maglio
-from maglio.cli.options import ModelOption, ThreadsOption, thread_count
+from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption, thread_count
 from maglio.cli.terminal import LoadProgress
 from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
@@ -39,6 +39,7 @@ class ModelOptions:
             help="Keep the repacked weights on disk, about as large as the model, and load faster.",
         ),
     ] = False
+    kv_cache: KvCacheOption = "f16"
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
@@ -48,6 +49,7 @@ class ModelOptions:
                 self.model,
                 n_ctx=n_ctx,
                 threads=thread_count(self.threads),
+                kv_cache=self.kv_cache,
                 cache=self.cache_weights,
                 on_load=progress,
             )

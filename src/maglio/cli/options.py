@@ -36,6 +36,13 @@ ThreadsOption = Annotated[
         show_default=False,
     ),
 ]
+KvCacheOption = Annotated[
+    str,
+    typer.Option(
+        "--kv-cache",
+        help="Precision of the KV cache: f16, or q8_0, which takes about half the memory.",
+    ),
+]
 MaxTokensOption = Annotated[
     int,
     typer.Option(

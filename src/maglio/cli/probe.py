@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import maglio
-from maglio.cli.options import ModelOption, ThreadsOption
+from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption
 from maglio.cli.terminal import LoadProgress
 from maglio.economics.probe import (
     CONTEXTS,
@@ -54,6 +54,7 @@ def probe(
         int, typer.Option("--repetitions", "-r", help="Timings of each width.", min=2)
     ] = REPETITIONS,
     threads: ThreadsOption = None,
+    kv_cache: KvCacheOption = "f16",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Show the stored profile, measure nothing.")
@@ -70,7 +71,9 @@ def probe(
     contexts = sorted(set(context or CONTEXTS))
     n_ctx = contexts[-1] + 1 + DRAFTS[-1]
     with LoadProgress() as progress:
-        loaded = maglio.load(file or model, n_ctx=n_ctx, threads=threads, on_load=progress)
+        loaded = maglio.load(
+            file or model, n_ctx=n_ctx, threads=threads, kv_cache=kv_cache, on_load=progress
+        )
     key = loaded.profile_key
     if key is None:
         raise MaglioError(f"cannot read {loaded.path} again to tell which model it is")

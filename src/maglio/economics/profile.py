@@ -34,7 +34,8 @@ class ProfileKey:
         engine: name of the engine,
         version: and its version.
         threads: number of threads.
-        isa: instruction set; empty where an engine does not say.
+        isa: instruction set,
+        kv_cache: and precision of the KV cache; empty where an engine does not say.
     """
 
     model: str
@@ -42,6 +43,7 @@ class ProfileKey:
     version: str
     threads: int
     isa: str
+    kv_cache: str
 
     @classmethod
     def of(cls, engine: Engine, path: Path) -> ProfileKey | None:
@@ -52,7 +54,8 @@ class ProfileKey:
             return None
         version = str(getattr(engine, "version", __version__))
         threads = int(getattr(engine, "threads", 0))
-        return cls(model, str(engine.name), version, threads, str(getattr(engine, "isa", "")))
+        isa, kv_cache = (str(getattr(engine, name, "")) for name in ("isa", "kv_cache"))
+        return cls(model, str(engine.name), version, threads, isa, kv_cache)
 
     @property
     def file_name(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from maglio import _core, machine
-from maglio.checks import check_int
+from maglio.checks import check_choice, check_int
 from maglio.engine.base import Logits, Segment
 from maglio.engine.native.weights import load_model
 from maglio.gguf import ModelFile
@@ -18,6 +18,9 @@ from maglio.kept_weights import KeptWeights
 
 _MAX_THREADS = 256
 _NO_LIMIT = 0
+
+_KV_CACHES = {"f16": _core.CacheType.F16, "q8_0": _core.CacheType.Q8_0}
+"""Precisions of the KV cache by name."""
 
 
 class NativeEngine:
@@ -27,13 +30,16 @@ class NativeEngine:
         file: the open model file.
         n_ctx: positions of a session; at most what the model was trained for.
         threads: number of threads; physical cores when ``None``.
+        kv_cache: precision of keys and values: ``f16``, half precision; or ``q8_0``, 8 bits and a
+            scale per 32 values, about half the bytes.
         keep_weights: repacked weights are kept on disk, and mapped from there the next time.
         on_load: is called now and then with bytes done and bytes in all, of what is read and then
             of what is kept.
 
     Raises:
         ModelFileError: the file cannot be used: see :func:`~.weights.load_model`.
-        InvalidArgumentError: ``n_ctx`` or ``threads`` is out of range, or ``MAGLIO_ISA`` unknown.
+        InvalidArgumentError: ``n_ctx`` or ``threads`` is out of range, ``kv_cache`` or
+            ``MAGLIO_ISA`` unknown.
         OutOfMemoryError: the weights do not fit in memory.
     """
 
@@ -48,14 +54,17 @@ class NativeEngine:
         *,
         n_ctx: int = 4096,
         threads: int | None = None,
+        kv_cache: str = "f16",
         keep_weights: bool = False,
         on_load: Callable[[int, int], object] | None = None,
     ) -> None:
         threads = machine.physical_cores() if threads is None else threads
         check_int("n_ctx", n_ctx, 1, 2**30)
         check_int("threads", threads, 1, _MAX_THREADS)
+        check_choice("kv_cache", kv_cache, tuple(_KV_CACHES))
         isa = machine.choose_isa()
         self.path: Path = file.path
+        self._kv_cache = kv_cache
         architecture = file.text("general.architecture")
         self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
         kept = KeptWeights(file.path) if keep_weights else None
@@ -63,7 +72,9 @@ class NativeEngine:
             file, threads=threads, n_ctx=self._n_ctx, kept=kept, on_load=on_load
         )
         self._n_vocab: int = self._model.spec.n_vocab
-        self._core = _core.Engine(self._model, isa, threads, _cache_budget(self._model))
+        self._core = _core.Engine(
+            self._model, isa, threads, _KV_CACHES[kv_cache], _cache_budget(self._model)
+        )
 
     @property
     def n_vocab(self) -> int:
@@ -84,6 +95,11 @@ class NativeEngine:
     def threads(self) -> int:
         """Number of threads in use."""
         return int(self._core.threads)
+
+    @property
+    def kv_cache(self) -> str:
+        """Precision of keys and values."""
+        return self._kv_cache
 
     @property
     def weight_bytes(self) -> int:
