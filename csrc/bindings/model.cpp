@@ -168,7 +168,7 @@ void bind_model(nb::module_& m) {
            "file"_a, "spec"_a, "known"_a,
            "Finds the weights that ``spec`` describes; ``known`` names tensors read by the caller.")
       .def_prop_ro("weight_bytes", &ModelLoad::weight_bytes, "Bytes of the repacked matrices.")
-      .def("cache_bytes", &ModelLoad::cache_bytes, "positions"_a,
+      .def("cache_bytes", &ModelLoad::cache_bytes, "positions"_a, "type"_a,
            "Bytes of a cache of so many positions.")
       .def(
           "read", &read_model, "threads"_a, "progress"_a = nb::none(),

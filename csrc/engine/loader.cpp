@@ -195,9 +195,9 @@ ModelLoad::ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec
   plan.check_all_used(known, spec.architecture);
 }
 
-size_t ModelLoad::cache_bytes(int positions) const {
+size_t ModelLoad::cache_bytes(int positions, CacheType type) const {
   const size_t pages = static_cast<size_t>((positions + kPagePositions - 1) / kPagePositions);
-  return pages * PageLayout(model_->spec).page_bytes();
+  return pages * PageLayout(model_->spec, type).page_bytes();
 }
 
 std::shared_ptr<const Model> ModelLoad::read(int threads, const Progress& progress) {

@@ -26,7 +26,7 @@ class ModelLoad {
   // Of the matrices, repacked.
   size_t weight_bytes() const { return model_->weight_bytes(); }
   // Of a cache of so many positions.
-  size_t cache_bytes(int positions) const;
+  size_t cache_bytes(int positions, CacheType type) const;
 
   // The model, read and repacked. Once. Throws GgufError when the file cannot be read or was
   // written to since it was opened, and what `progress` throws.

@@ -486,7 +486,7 @@ class ModelLoad:
     def weight_bytes(self) -> int:
         """Bytes of the repacked matrices."""
 
-    def cache_bytes(self, positions: int) -> int:
+    def cache_bytes(self, positions: int, type: CacheType) -> int:
         """Bytes of a cache of so many positions."""
 
     def read(self, threads: int, progress: Callable[[int, int], object] | None = None) -> Model:

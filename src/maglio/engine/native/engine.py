@@ -69,7 +69,12 @@ class NativeEngine:
         self._n_ctx = min(n_ctx, file.integer(f"{architecture}.context_length", n_ctx))
         kept = KeptWeights(file.path) if keep_weights else None
         self._model = load_model(
-            file, threads=threads, n_ctx=self._n_ctx, kept=kept, on_load=on_load
+            file,
+            threads=threads,
+            n_ctx=self._n_ctx,
+            cache_type=_KV_CACHES[kv_cache],
+            kept=kept,
+            on_load=on_load,
         )
         self._n_vocab: int = self._model.spec.n_vocab
         self._core = _core.Engine(

@@ -22,6 +22,7 @@ def load_model(
     *,
     threads: int,
     n_ctx: int = 0,
+    cache_type: _core.CacheType = _core.CacheType.F16,
     kept: KeptWeights | None = None,
     on_load: Callable[[int, int], object] | None = None,
 ) -> _core.Model:
@@ -31,6 +32,7 @@ def load_model(
         file: the open model file.
         threads: number of threads.
         n_ctx: positions of a session.
+        cache_type: of its keys and values.
         kept: where to map the repacked weights from, and to write them to if they are not there.
         on_load: is called now and then with bytes done and bytes in all, of what is read and then
             of what is written.
@@ -46,7 +48,7 @@ def load_model(
         mapped = None if kept is None else kept.map(loading)
         if mapped is not None:
             return mapped
-        _check_memory(file, loading, n_ctx)
+        _check_memory(file, loading, loading.cache_bytes(min(n_ctx, _LEAST_POSITIONS), cache_type))
         model = loading.read(threads, on_load)
         if kept is not None:
             kept.save(loading, on_load)
@@ -76,10 +78,9 @@ def _plan(file: ModelFile, n_ctx: int) -> _core.ModelLoad:
     return _core.ModelLoad(file.header, spec, keys.known_tensors)
 
 
-def _check_memory(file: ModelFile, loading: _core.ModelLoad, n_ctx: int) -> None:
+def _check_memory(file: ModelFile, loading: _core.ModelLoad, cache: int) -> None:
     """Say that a model is too large before its first byte is read."""
     available = machine.available_memory()
-    cache = loading.cache_bytes(min(n_ctx, _LEAST_POSITIONS))
     if available is None or loading.weight_bytes + cache <= available:
         return
     raise OutOfMemoryError(
