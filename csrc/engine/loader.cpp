@@ -30,6 +30,18 @@ std::vector<int32_t> rows_in(const RowOrder& order) {
   return rows;
 }
 
+// The rows that `from` names of each of several matrices.
+std::vector<int32_t> rows_of_each(const Source& from, int rows, int matrices) {
+  std::vector<int32_t> order;
+  order.reserve(static_cast<size_t>(rows));
+  for (int matrix = 0; matrix < matrices; ++matrix) {
+    for (int i = 0; i < rows / matrices; ++i) {
+      order.push_back(matrix * from.all_rows + from.first_row + i);
+    }
+  }
+  return order;
+}
+
 const GgufTensor& find(const GgufFile& file, const std::string& name) {
   const GgufTensor* tensor = file.find_tensor(name);
   if (tensor == nullptr) throw GgufError("tensor '" + name + "' is missing");
@@ -67,15 +79,16 @@ Shape shape_of(const GgufTensor& tensor) {
   return shape;
 }
 
-Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
+Vector read_floats(const GgufFile& file, const GgufTensor& tensor, int vectors = 1) {
   const Shape shape = shape_of(tensor);
   const auto type = static_cast<TensorType>(tensor.type);
-  if (shape.all_rows() != 1 ||
+  if (shape.rows != static_cast<uint64_t>(vectors) || shape.matrices != 1 ||
       (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
-    throw GgufError("tensor '" + tensor.name + "' must be a vector of F32, F16 or BF16");
+    const std::string what = vectors > 1 ? std::to_string(vectors) + " vectors" : "a vector";
+    throw GgufError("tensor '" + tensor.name + "' must be " + what + " of F32, F16 or BF16");
   }
   const uint8_t* p = file.data() + tensor.offset;
-  Vector out(static_cast<size_t>(shape.cols));
+  Vector out(static_cast<size_t>(shape.all_rows() * shape.cols));
   if (type == TensorType::kF32) {
     std::memcpy(out.data(), p, out.size() * sizeof(float));
     return out;
@@ -115,20 +128,24 @@ class Load {
     if (tensor == nullptr) return;
     const uint64_t n = static_cast<uint64_t>(matrices);
     const Shape shape = shape_of(*tensor),
-                expected = {rows_of(from, rows) / n, static_cast<uint64_t>(cols), n};
+                expected = {rows_of(from, rows / matrices), static_cast<uint64_t>(cols), n};
     // Before room is made for it: padding could make a misshapen tensor many times larger.
     if (!(shape == expected)) {
       throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
                       expected.text());
     }
-    matrix = pack(file_, *tensor, from.first_row, order.placed(rows), rows_in(order), threads_);
+    if (matrices > 1 && from.all_rows > 0) {
+      matrix = pack(file_, *tensor, 0, rows, rows_of_each(from, rows, matrices), threads_);
+    } else {
+      matrix = pack(file_, *tensor, from.first_row, order.placed(rows), rows_in(order), threads_);
+    }
   }
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
-                  RowOrder order = {}) {
+                  RowOrder order = {}, int vectors = 1) {
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
-    const Vector all = read_floats(file_, *tensor);
+    const Vector all = read_floats(file_, *tensor, vectors);
     if (all.size() != rows_of(from, size)) {
       throw GgufError("tensor '" + from.tensor + "' has " + std::to_string(all.size()) +
                       " values, expected " + std::to_string(rows_of(from, size)));

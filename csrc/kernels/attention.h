@@ -17,8 +17,8 @@ constexpr int kTilesPerBlock = kAttentionBlock / kKeyTile;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 struct SoftmaxState {
-  float maximum = kMasked;
-  Vec sum = zero();
+  float maximum;
+  Vec sum;
   alignas(64) float weights[kAttentionBlock];
 };
 
@@ -44,6 +44,13 @@ template <int kQueries>
       for (int t = 0; t < kTilesPerBlock; ++t) scores[n][t] = fma(q, key[t], scores[n][t]);
     }
   }
+}
+
+// A sink is what every query begins with, before the first position it sees: its score is the
+// maximum so far, and it weighs one beside it.
+inline void begin_softmax(SoftmaxState& state, float sink) {
+  state.maximum = sink;
+  state.sum = keep_range(broadcast(1.0f), 0, sink == kNoSink ? 0 : 1, 0.0f);
 }
 
 // Turns scores into weights relative to the new running maximum; returns the factor by which what
@@ -143,6 +150,7 @@ void attend_queries(const CacheHead& cache, int head_dim, float cap,
                     const AttentionQuery* queries) {
   SoftmaxState states[kQueries];
   for (int n = 0; n < kQueries; ++n) {
+    begin_softmax(states[n], queries[n].sink);
     for (int d = 0; d < head_dim; d += 16) store(queries[n].out + d, zero());
   }
   int begin = queries[0].first, end = queries[0].last;

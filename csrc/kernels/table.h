@@ -22,8 +22,8 @@ namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName, rms_norm, add_rows, gate,    softmax, soft_cap,
-          quantize, matmul,   rope,     to_half, attend};
+  return {kIsaName, rms_norm, add_rows, gate, softmax, sigmoid,
+          soft_cap, quantize, matmul,   rope, to_half, attend};
 }
 
 }  // namespace

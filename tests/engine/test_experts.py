@@ -8,6 +8,7 @@ import pytest
 from maglio._core import ModelSpec
 from maglio.engine.base import Segment
 from maglio.engine.native import NativeEngine, families
+from maglio.engine.native.experts import experts, own_length
 from maglio.engine.native.keys import Keys
 from maglio.engine.session import Session
 from support.gguf_bytes import RawGguf
@@ -99,12 +100,13 @@ def test_a_family_may_scale_weights_and_leave_them_as_they_are(
 ) -> None:
     def page(keys: Keys) -> ModelSpec:
         attention = keys.attention(rope=keys.rope(), head_norms=True)
-        experts = keys.experts(normalize=normalize, scaled=True)
-        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=experts)
+        scale = keys.factor("expert_weights_scale")
+        part = experts(keys, n_ff=own_length(keys), normalize=normalize, scale=scale)
+        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=part)
 
     def change(reference: Reference) -> None:
-        reference.normalizes_experts = normalize
-        reference.expert_scale = scale or 1.0
+        reference.router.normalizes = normalize
+        reference.router.scale = scale or 1.0
 
     monkeypatch.setitem(families._families, FAMILY, page)
     raw = workshop.raw(FAMILY)

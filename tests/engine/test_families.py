@@ -14,7 +14,7 @@ from support.models import FAMILIES, TINY
 from support.tiny import TinyModels, random_tokens
 from support.workshop import LIMIT, Workshop, add_vector, rows_of
 
-SCALED_OTHERWISE = ("mistral3",)
+SCALED_OTHERWISE = ("mistral3", "gpt-oss")
 
 # --- weights --------------------------------------------------------------------------------------
 
@@ -212,7 +212,8 @@ REFUSED: dict[str, Value] = {
     "logit_scale": np.array([0.5, 0.5], np.float32),
 }
 HONOURED = {
-    "qwen3moe": {"expert_count"},
+    "qwen3moe": {"expert_count", "expert_group_count"},
+    "gpt-oss": {"expert_count", "expert_group_count", "rope.scaling.attn_factor"},
     "gemma2": {"attn_logit_softcapping", "final_logit_softcapping"},
     "granite": {"attention.scale", "residual_scale", "logit_scale"},
     "phi3": {"rope.scaling.attn_factor"},

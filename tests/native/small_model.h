@@ -179,8 +179,8 @@ struct Fill {
     m.pack_tiles(source.data(), from.data(), 0, m.tiles());
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
-                  maglio::Presence presence = maglio::kRequired,
-                  maglio::RowOrder order = {}) const {
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},
+                  int = 1) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
       const std::vector<float> values = vector(size);
       v.assign(static_cast<size_t>(maglio::padded(order.placed(size))), 0.0f);

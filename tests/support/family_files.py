@@ -22,6 +22,7 @@ Family = Literal[
     "glm4",
     "exaone4",
     "mistral3",
+    "gpt-oss",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -76,6 +77,7 @@ TINY: dict[Family, Shape] = {
     "glm4": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
     "exaone4": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "mistral3": Shape(2, 96, 6, 2, 32, 160, 300, 256, 0, True),
+    "gpt-oss": Shape(3, 96, 6, 2, 16, 64, 300, 256, 32, False, 5, 3),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -92,6 +94,7 @@ TINY_K: dict[Family, Shape] = {
     "glm4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "exaone4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "mistral3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
+    "gpt-oss": Shape(2, 256, 8, 2, 32, 256, 300, 256, 32, False, 6, 4),
 }
 
 
@@ -151,6 +154,10 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_rope_scaling_yarn_beta_slow(1.0)
         writer.add_rope_scaling_yarn_log_mul(0.5)
         writer.add_attn_temperature_scale(0.3)
+    elif family == "gpt-oss":
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(4.0)
+        writer.add_rope_scaling_orig_ctx_len(48)
 
 
 def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -178,10 +185,14 @@ def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[in
         yield "attn_k.weight", (shape.n_kv, embd)
         yield "attn_v.weight", (shape.n_kv, embd)
     yield "attn_output.weight", (embd, shape.n_q)
-    if family in ("qwen2", "glm4"):
+    if family in ("qwen2", "glm4", "gpt-oss"):
         yield "attn_q.bias", (shape.n_q,)
         yield "attn_k.bias", (shape.n_kv,)
         yield "attn_v.bias", (shape.n_kv,)
+    if family == "gpt-oss":
+        yield "attn_output.bias", (embd,)
+        yield "attn_sinks.weight", (shape.n_head,)
+        yield "post_attention_norm.weight", (embd,)
     if family in HEAD_NORMS:
         yield "attn_q_norm.weight", (shape.head_dim,)
         yield "attn_k_norm.weight", (shape.head_dim,)
@@ -191,13 +202,18 @@ def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[in
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
-    if family not in NO_PRE_NORMS:
+    if family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
     if shape.n_expert:
         yield "ffn_gate_inp.weight", (shape.n_expert, embd)
         yield "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
         yield "ffn_up_exps.weight", (shape.n_expert, ff, embd)
         yield "ffn_down_exps.weight", (shape.n_expert, embd, ff)
+        if family == "gpt-oss":
+            yield "ffn_gate_inp.bias", (shape.n_expert,)
+            yield "ffn_gate_exps.bias", (shape.n_expert, ff)
+            yield "ffn_up_exps.bias", (shape.n_expert, ff)
+            yield "ffn_down_exps.bias", (shape.n_expert, embd)
         return
     if family in FUSED_GATE:
         yield "ffn_up.weight", (2 * ff, embd)

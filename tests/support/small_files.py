@@ -27,6 +27,7 @@ SMALL_SHAPES = {
     "gemma2": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
     "gemma3": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
     "qwen3moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2),
+    "gpt-oss": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, False, 3, 2),
 }
 
 
