@@ -62,8 +62,7 @@ void bind_model(nb::module_& m) {
       .value("CLAMPED_SWIGLU", GateActivation::kClampedSwiglu);
   nb::enum_<Gating>(m, "Gating")
       .value("SOFTMAX", Gating::kSoftmax)
-      .value("SIGMOID", Gating::kSigmoid)
-      .value("SOFTMAX_OF_CHOSEN", Gating::kSoftmaxOfChosen);
+      .value("SIGMOID", Gating::kSigmoid);
 
   nb::class_<RopeSpec>(m, "RopeSpec", "A rotation: the angle per position of each pair.")
       .def(

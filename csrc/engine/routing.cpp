@@ -76,19 +76,18 @@ void Routing::choose(const ExpertsSpec& spec, const Kernels& kernels, const Vect
   if (!router_bias.empty()) {
     for (int e = 0; e < spec.n_expert; ++e) p[e] += router_bias[e];
   }
-  if (spec.gating == Gating::kSoftmax) kernels.softmax(p, spec.n_expert);
-  if (spec.gating == Gating::kSigmoid) kernels.sigmoid(p, spec.n_expert);
+  const auto gate = spec.gating == Gating::kSoftmax ? kernels.softmax : kernels.sigmoid;
+  gate(p, spec.n_expert);
   score(spec, p, selection_bias);
+  float sum = 0;
   for (int rank = 0; rank < spec.n_used; ++rank) {
     int best = 0;
     for (int e = 1; e < spec.n_expert; ++e) best = scores_[e] > scores_[best] ? e : best;
     scores_[best] = kTaken;
     taken[rank] = best;
     chosen[rank] = p[best];
+    sum += p[best];
   }
-  if (spec.gating == Gating::kSoftmaxOfChosen) kernels.softmax(chosen, spec.n_used);
-  float sum = 0;
-  for (int rank = 0; rank < spec.n_used; ++rank) sum += chosen[rank];
   for (int rank = 0; rank < spec.n_used; ++rank) {
     if (spec.normalize) chosen[rank] /= std::max(sum, kLeastSum);
     if (spec.scale != 1.0f) chosen[rank] *= spec.scale;

@@ -73,11 +73,8 @@ struct GatedSpec {
 };
 
 // What a row's products with the router become: what its experts are chosen by, and weighed with.
-enum class Gating : uint8_t {
-  kSoftmax,
-  kSigmoid,
-  kSoftmaxOfChosen,  // chosen by the products as they are, weighed by a softmax of those chosen
-};
+// A softmax of the chosen ones alone is kSoftmax with weights that sum to one.
+enum class Gating : uint8_t { kSoftmax, kSigmoid };
 
 struct ExpertsSpec {
   int n_ff = 0;  // of one expert

@@ -171,8 +171,6 @@ class Gating(enum.Enum):
 
     SIGMOID = 1
 
-    SOFTMAX_OF_CHOSEN = 2
-
 class RopeSpec:
     """A rotation: the angle per position of each pair."""
 

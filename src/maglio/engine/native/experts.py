@@ -10,7 +10,7 @@ from maglio._core import GateActivation, Gating
 if TYPE_CHECKING:
     from maglio.engine.native.keys import Keys
 
-_GATINGS = {1: Gating.SOFTMAX, 2: Gating.SIGMOID, 3: Gating.SOFTMAX_OF_CHOSEN}
+_GATINGS = {1: Gating.SOFTMAX, 2: Gating.SIGMOID}
 """By the values of ``expert_gating_func``."""
 
 

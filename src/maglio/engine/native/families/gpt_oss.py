@@ -1,6 +1,6 @@
 """gpt-oss, 20B and 120B."""
 
-from maglio._core import GateActivation, Gating, ModelSpec, Source
+from maglio._core import GateActivation, ModelSpec, Source
 from maglio.engine.native.experts import experts
 from maglio.engine.native.families import family
 from maglio.engine.native.keys import Keys
@@ -8,7 +8,11 @@ from maglio.engine.native.keys import Keys
 
 @family("gpt-oss")
 def gpt_oss(keys: Keys) -> ModelSpec:
-    """Heads have sinks, every other layer a window; the experts chosen are weighed together."""
+    """Heads have sinks, every other layer a window.
+
+    The weights of a row's experts are a softmax of their products alone, which is that of all
+    products, divided by its sum.
+    """
     window = keys.integer("attention.sliding_window")
     base = keys.real("rope.freq_base", 10000.0)
     rope = keys.rope(yarn=True, base=base)
@@ -20,8 +24,7 @@ def gpt_oss(keys: Keys) -> ModelSpec:
         feed_forward=experts(
             keys,
             n_ff=keys.integer("expert_feed_forward_length"),
-            gating=Gating.SOFTMAX_OF_CHOSEN,
-            normalize=False,
+            normalize=True,
             activation=GateActivation.CLAMPED_SWIGLU,
         ),
         tensors={"ffn_norm.weight": Source("post_attention_norm.weight")},
