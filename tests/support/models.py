@@ -166,7 +166,7 @@ def _tensor_bytes(
         noise = random_normals(stream, size)
         signs = np.where(random_words(stream, size, np.uint8) & 1, -1, 1)
         if role == "bias":
-            values = 0.5 * noise
+            values = 0.5 * noise * (_branch_scale(shape) if stem in _BRANCH_GAINS else 1.0)
         elif stem == "attn_sinks":
             values = 1.0 + noise
         elif stem == "output_norm":
