@@ -62,7 +62,8 @@ void ExpertsRun::list_products() const {
     const size_t ff = static_cast<size_t>(first) * spec.n_ff;
     const size_t embd = static_cast<size_t>(first) * n_embd;
     const auto of = [&](const Matrix& all, int rows) { return all.view(e * rows, rows); };
-    own.gate_up.push_back({of(weights.gate, spec.n_ff), in, s.gate.data() + ff, n, spec.n_ff, first});
+    own.gate_up.push_back(
+        {of(weights.gate, spec.n_ff), in, s.gate.data() + ff, n, spec.n_ff, first});
     own.gate_up.push_back({of(weights.up, spec.n_ff), in, s.up.data() + ff, n, spec.n_ff, first});
     own.down.push_back(
         {of(weights.down, n_embd), hidden, own.outputs.data() + embd, n, n_embd, first});

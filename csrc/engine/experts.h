@@ -19,9 +19,9 @@ struct Experts {
   Matrix shared_gate, shared_up, shared_down;
   Matrix shared_router;  // a row; how much the shared expert counts, before a sigmoid
   Vector router_bias;
-  Vector selection_bias;                  // added to choose, and not to weigh
-  Vector gate_bias, up_bias, down_bias;   // of all experts, one after the other
-  Vector output_bias;                     // none
+  Vector selection_bias;                 // added to choose, and not to weigh
+  Vector gate_bias, up_bias, down_bias;  // of all experts, one after the other
+  Vector output_bias;                    // none
 
   template <typename Self, typename V>
   static void visit(Self& self, V&& v, int n_embd) {

@@ -32,9 +32,7 @@ def query_key_value(tensors: Container[str], layer: int, spec: _core.AttentionSp
     }
 
 
-def gate_and_up_of_experts(
-    tensors: Container[str], layer: int, spec: _core.ExpertsSpec
-) -> Sources:
+def gate_and_up_of_experts(tensors: Container[str], layer: int, spec: _core.ExpertsSpec) -> Sources:
     """Gate and up projections as halves of every expert's matrix, in files that have it so."""
     both = "ffn_gate_up_exps.weight"
     if f"blk.{layer}.{both}" not in tensors:
