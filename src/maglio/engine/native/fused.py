@@ -18,7 +18,7 @@ def gate_and_up(n_ff: int) -> Sources:
     return _halves("ffn_gate.weight", up, up, n_ff)
 
 
-def query_key_value(tensors: Container[str], layer: int, spec: _core.AttentionSpec) -> Sources:
+def query_key_value(tensors: Container[object], layer: int, spec: _core.AttentionSpec) -> Sources:
     """Queries, keys and values as row ranges of one tensor, in files that have it."""
     query, key = spec.n_head * spec.head_dim, spec.n_kv_head * spec.head_dim
     if query + 2 * key >= _MOST_ROWS:
@@ -32,7 +32,9 @@ def query_key_value(tensors: Container[str], layer: int, spec: _core.AttentionSp
     }
 
 
-def gate_and_up_of_experts(tensors: Container[str], layer: int, spec: _core.ExpertsSpec) -> Sources:
+def gate_and_up_of_experts(
+    tensors: Container[object], layer: int, spec: _core.ExpertsSpec
+) -> Sources:
     """Gate and up projections as halves of every expert's matrix, in files that have it so."""
     both = "ffn_gate_up_exps.weight"
     if f"blk.{layer}.{both}" not in tensors:
