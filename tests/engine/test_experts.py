@@ -12,7 +12,7 @@ from maglio.engine.native.experts import experts, own_length
 from maglio.engine.native.keys import Keys
 from maglio.engine.session import Session
 from support.gguf_bytes import RawGguf
-from support.models import TINY
+from support.models import TINY, Shape
 from support.reference import Reference
 from support.tiny import ISAS, TinyModels, random_tokens
 from support.workshop import LIMIT, Workshop
@@ -123,6 +123,12 @@ def test_without_a_length_of_its_own_an_expert_has_its_share(workshop: Workshop)
     shape = TINY[FAMILY]
     raw.set(f"{FAMILY}.feed_forward_length", shape.n_ff * shape.n_used)
     np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3]), expected)
+
+
+def test_a_llama_file_may_have_experts(workshop: Workshop, tiny: TinyModels) -> None:
+    shape = Shape(2, 96, 3, 1, 32, 64, 300, 256, 0, False, 5, 2)
+    raw = RawGguf.read(tiny.path("llama", "F32", shape))
+    assert workshop.distance(raw) < LIMIT
 
 
 def test_weights_are_as_large_as_the_file_has_them(tiny: TinyModels) -> None:

@@ -119,6 +119,8 @@ _GAINS = {
     "ffn_gate_inp": 4.0,
     "ffn_gate_exps": 1.0,
     "ffn_up_exps": 1.0,
+    "ffn_gate_shexp": 1.0,
+    "ffn_up_shexp": 1.0,
     "output": LOGIT_STD,
     "token_embd": LOGIT_STD,
 }
@@ -129,7 +131,7 @@ the logits depend on the context. Routers prefer some experts clearly, or the ro
 activations to 8 bits would often change which ones a row takes.
 """
 
-_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0}
+_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0, "ffn_down_shexp": 0.6}
 """Gains of the matrices that write to the residual stream, before :func:`_branch_scale`."""
 
 
@@ -169,6 +171,8 @@ def _tensor_bytes(
             values = 0.5 * noise * (_branch_scale(shape) if stem in _BRANCH_GAINS else 1.0)
         elif stem == "attn_sinks":
             values = 1.0 + noise
+        elif stem == "ffn_gate_inp_shexp":
+            values = noise / np.sqrt(size)
         elif stem == "output_norm":
             # Random signs: with a tied head a model of random weights would otherwise give
             # its last input token the highest logit everywhere.

@@ -21,7 +21,7 @@ from support.expert_twin import Router, softmax
 Array = npt.NDArray[Any]
 
 PARTS = ("gate", "up", "gate_up", "down")
-PAIRED = ("llama", "smollm3", "granite", "glm4", "mistral3")
+PAIRED = ("llama", "smollm3", "granite", "granitemoe", "glm4", "mistral3")
 LOCAL_EVERY = {"gemma2": 2, "gpt-oss": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4}
 
 
@@ -225,7 +225,7 @@ class Reference:
         n_used = self._key("expert_used_count", 0)
         if self.family == "gpt-oss":
             return Router(n_used, "softmax of chosen", normalizes=False)
-        return Router(n_used)
+        return Router(n_used, normalizes=self.family != "qwen2moe")
 
     def _weight_or_zero(self, name: str) -> Array | float:
         return self._weight(name) if name in self.tensors else 0.0
