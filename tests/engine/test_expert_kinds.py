@@ -12,7 +12,7 @@ import pytest
 from maglio._core import Gating, ModelSpec
 from maglio.engine.base import Segment
 from maglio.engine.native import families
-from maglio.engine.native.experts import experts, own_length
+from maglio.engine.native.experts import after_dense, experts, own_length
 from maglio.engine.native.keys import Keys
 from maglio.engine.session import Session
 from support.gguf_bytes import RawGguf
@@ -180,3 +180,82 @@ def test_experts_of_a_kind_keep_the_row_law(
     batch = [Segment(engine.new_cache(), stream, len(stream)) for stream in tokens]
     for rows, alone_rows in zip(engine.forward(batch), expected, strict=True):
         np.testing.assert_array_equal(rows.view(np.uint32), alone_rows.view(np.uint32))
+
+
+N_DENSE = 48
+
+
+def first_layers_dense(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, n: int) -> RawGguf:
+    """Return a file that says how many layers are dense, of which one is, and let the page ask."""
+
+    def page(keys: Keys) -> ModelSpec:
+        attention = keys.attention(rope=keys.rope(), head_norms=True)
+        part = experts(keys, n_ff=own_length(keys), normalize=True)
+        layers = after_dense(keys, part, keys.gated())
+        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=layers)
+
+    families.all_families()
+    monkeypatch.setitem(families._families, FAMILY, page)
+    raw = workshop.raw(FAMILY)
+    raw.set(f"{FAMILY}.leading_dense_block_count", n)
+    raw.set(f"{FAMILY}.feed_forward_length", N_DENSE)
+    for name in [name for name in raw.tensors if name.startswith(b"blk.0.ffn_")]:
+        if name != b"blk.0.ffn_norm.weight":
+            raw.tensors.pop(name)
+    add_matrix(raw, "blk.0.ffn_gate.weight", [SHAPE.n_embd, N_DENSE], 1)
+    add_matrix(raw, "blk.0.ffn_up.weight", [SHAPE.n_embd, N_DENSE], 2)
+    add_matrix(raw, "blk.0.ffn_down.weight", [N_DENSE, SHAPE.n_embd], 3)
+    return raw
+
+
+def test_the_first_layers_may_be_dense(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workshop.distance(first_layers_dense(workshop, monkeypatch, 1)) < LIMIT
+
+
+@pytest.mark.parametrize(
+    ("n", "says"),
+    [
+        (0, "'blk.0.ffn_gate_inp.weight' is missing"),
+        (2, "'qwen3moe.expert_count' is 6"),
+        (3, "'qwen3moe.leading_dense_block_count' is 3, but there are 2 layers"),
+    ],
+)
+def test_other_layers_than_the_dense_ones_are_refused(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, n: int, says: str
+) -> None:
+    assert says in workshop.complaint(first_layers_dense(workshop, monkeypatch, n))
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"expert_group_count": 4, "expert_group_used_count": 2}, "not of equal size"),
+        ({"expert_group_count": 3, "expert_group_used_count": 4}, "the number of groups used is 4"),
+        ({"expert_group_count": 7, "expert_group_used_count": 1}, "values up to 6"),
+        ({"expert_group_count": 6, "expert_group_used_count": 2}, "more experts than its groups"),
+        ({"expert_group_count": 3, "expert_group_used_count": 0}, "expert_group_used_count"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(
+    workshop: Workshop, keys: dict[str, int], says: str
+) -> None:
+    raw = workshop.raw(FAMILY)
+    for key, value in keys.items():
+        raw.set(f"{FAMILY}.{key}", value)
+    assert says in workshop.complaint(raw)
+
+
+@pytest.mark.parametrize(
+    "dims", [[SHAPE.n_expert, SHAPE.n_ff], [SHAPE.n_ff * SHAPE.n_expert], [SHAPE.n_ff, 5]]
+)
+def test_biases_of_another_shape_are_refused(workshop: Workshop, dims: list[int]) -> None:
+    raw = workshop.raw(FAMILY)
+    add_matrix(raw, "blk.1.ffn_up_exps.bias", dims, 1)
+    assert "'blk.1.ffn_up_exps.bias' must be 6 vectors" in workshop.complaint(raw)
+
+
+def test_a_fused_tensor_of_another_shape_is_refused(workshop: Workshop) -> None:
+    raw = workshop.raw(FAMILY)
+    fuse(raw, "blk.1.")
+    raw.tensors[b"blk.1.ffn_gate_up_exps.weight"].dims[1] -= 1
+    assert "expected 6 x 192 x 64" in workshop.complaint(raw)

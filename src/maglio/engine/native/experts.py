@@ -74,3 +74,17 @@ def gating(keys: Keys, default: Gating) -> Gating:
     if value not in _GATINGS:
         raise keys.error(name, f"is {value}, which the native engine does not support")
     return _GATINGS[value]
+
+
+def after_dense(
+    keys: Keys, part: _core.ExpertsSpec, dense: _core.GatedSpec
+) -> list[_core.ExpertsSpec | _core.GatedSpec]:
+    """Return the sub-layer of every layer: ``dense`` in the first ones, as many as the file says.
+
+    Raises:
+        ModelFileError: the file says more than there are.
+    """
+    name = "leading_dense_block_count"
+    if (n_dense := keys.count(name)) > keys.n_layer:
+        raise keys.error(name, f"is {n_dense}, but there are {keys.n_layer} layers")
+    return [dense] * n_dense + [part] * (keys.n_layer - n_dense)
