@@ -5,7 +5,7 @@ llama.cpp's sources name (``src/llama-arch.cpp`` in the folder of ``MAGLIO_LLAMA
 of each type, must change ours as it changes llama.cpp's, or be refused by name.
 
 Needs llama-cpp-python and gguf (dependency group ``oracle``), and some six minutes. Run from the
-repository root: ``python scripts/check_keys.py``.
+repository root: ``python scripts/check_keys.py``, with names of families for those alone.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def main() -> None:
     text = (sources / "src" / "llama-arch.cpp").read_text()
     names = sorted(set(re.findall(r'"%s\.([a-z0-9_.]+)"', text)) - NOT_TRIED)
     with tempfile.TemporaryDirectory() as folder:
-        problems = sum(check(family, Path(folder) / "model.gguf", names) for family in FAMILIES)
+        path, families = Path(folder) / "model.gguf", sys.argv[1:] or FAMILIES
+        problems = sum(check(family, path, names) for family in families)
     print(f"{len(names)} keys, {problems} problems")
     sys.exit(problems > 0)
 

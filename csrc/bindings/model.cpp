@@ -19,6 +19,7 @@ using maglio::AttentionSpec;
 using maglio::ExpertsSpec;
 using maglio::GateActivation;
 using maglio::GatedSpec;
+using maglio::Gating;
 using maglio::GgufFile;
 using maglio::LayerSpec;
 using maglio::Matrix;
@@ -80,7 +81,11 @@ void bind_model(nb::module_& m) {
   nb::exception<maglio::KeptWeightsError>(m, "KeptWeightsError", PyExc_ValueError);
   nb::enum_<GateActivation>(m, "GateActivation")
       .value("SILU", GateActivation::kSilu)
-      .value("GELU_TANH", GateActivation::kGeluTanh);
+      .value("GELU_TANH", GateActivation::kGeluTanh)
+      .value("CLAMPED_SWIGLU", GateActivation::kClampedSwiglu);
+  nb::enum_<Gating>(m, "Gating")
+      .value("SOFTMAX", Gating::kSoftmax)
+      .value("SIGMOID", Gating::kSigmoid);
 
   nb::class_<RopeSpec>(m, "RopeSpec", "A rotation: the angle per position of each pair.")
       .def(
@@ -106,7 +111,8 @@ void bind_model(nb::module_& m) {
       .def_rw("temperature_length", &AttentionSpec::temperature_length)
       .def_rw("head_norms", &AttentionSpec::head_norms)
       .def_rw("wide_norms", &AttentionSpec::wide_norms)
-      .def_rw("paired_rows", &AttentionSpec::paired_rows);
+      .def_rw("paired_rows", &AttentionSpec::paired_rows)
+      .def_rw("sinks", &AttentionSpec::sinks);
   nb::class_<GatedSpec>(m, "GatedSpec", "The shape of a gated feed-forward sub-layer.")
       .def(nb::init<>())
       .def_rw("n_ff", &GatedSpec::n_ff)
@@ -116,8 +122,13 @@ void bind_model(nb::module_& m) {
       .def_rw("n_ff", &ExpertsSpec::n_ff)
       .def_rw("n_expert", &ExpertsSpec::n_expert)
       .def_rw("n_used", &ExpertsSpec::n_used)
+      .def_rw("n_group", &ExpertsSpec::n_group)
+      .def_rw("n_group_used", &ExpertsSpec::n_group_used)
+      .def_rw("gating", &ExpertsSpec::gating)
       .def_rw("normalize", &ExpertsSpec::normalize)
       .def_rw("scale", &ExpertsSpec::scale)
+      .def_rw("n_shared_ff", &ExpertsSpec::n_shared_ff)
+      .def_rw("weighs_shared", &ExpertsSpec::weighs_shared)
       .def_rw("activation", &ExpertsSpec::activation);
   nb::class_<LayerSpec>(m, "LayerSpec", "The shape of a layer.")
       .def(nb::init<>())

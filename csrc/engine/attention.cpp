@@ -116,11 +116,12 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
     int count = 0;
     for (; count < kMaxAttentionQueries && i < last && i / per_kv == kv; ++count, ++i) {
       const int row = range.first + i % per_kv / group();
-      const size_t at = static_cast<size_t>(row) * q_dim() +
-                        static_cast<size_t>(kv * group() + i % group()) * width();
+      const size_t head = static_cast<size_t>(kv * group() + i % group());
+      const size_t at = static_cast<size_t>(row) * q_dim() + head * width();
       const int end = pass.rows[static_cast<size_t>(row)].position + 1;
       const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
-      queries[count] = {pass.scratch.query.data() + at, out + at, begin, end};
+      const float sink = spec.sinks ? weights.sinks[head] : kNoSink;
+      queries[count] = {pass.scratch.query.data() + at, out + at, begin, end, sink};
     }
     pass.kernels.attend(range.cache->head(layer, kv), width(), spec.cap, queries, count);
   }

@@ -12,6 +12,7 @@ struct Attention {
   Matrix query, key, value, output;
   Vector query_norm, key_norm;
   Vector query_bias, key_bias, value_bias, output_bias;
+  Vector sinks;  // a score of each query head that has no value
 
   template <typename Self, typename V>
   static void visit(Self& self, V&& v, int n_embd) {
@@ -28,6 +29,7 @@ struct Attention {
     v("attn_k.bias", self.key_bias, keys, kIfPresent, s.key_order());
     v("attn_v.bias", self.value_bias, keys, kIfPresent, s.value_order());
     v("attn_output.bias", self.output_bias, n_embd, kIfPresent);
+    v("attn_sinks.weight", self.sinks, s.n_head, s.sinks ? kRequired : kAbsent);
   }
 
   // Whether any reader of the sub-layer's input wants it in 8 bits.

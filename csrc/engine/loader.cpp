@@ -31,6 +31,18 @@ std::vector<int32_t> rows_in(const RowOrder& order) {
   return rows;
 }
 
+// The rows that `from` names of each of several matrices.
+std::vector<int32_t> rows_of_each(const Source& from, int rows, int matrices) {
+  std::vector<int32_t> order;
+  order.reserve(static_cast<size_t>(rows));
+  for (int matrix = 0; matrix < matrices; ++matrix) {
+    for (int i = 0; i < rows / matrices; ++i) {
+      order.push_back(matrix * from.all_rows + from.first_row + i);
+    }
+  }
+  return order;
+}
+
 const GgufTensor& find(const GgufFile& file, const std::string& name) {
   const GgufTensor* tensor = file.find_tensor(name);
   if (tensor == nullptr) throw GgufError("tensor '" + name + "' is missing");
@@ -68,16 +80,17 @@ Shape shape_of(const GgufTensor& tensor) {
   return shape;
 }
 
-Vector read_floats(const GgufFile& file, const GgufTensor& tensor) {
+Vector read_floats(const GgufFile& file, const GgufTensor& tensor, int vectors = 1) {
   const Shape shape = shape_of(tensor);
   const auto type = static_cast<TensorType>(tensor.type);
-  if (shape.all_rows() != 1 ||
+  if (shape.rows != static_cast<uint64_t>(vectors) || shape.matrices != 1 ||
       (type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16)) {
-    throw GgufError("tensor '" + tensor.name + "' must be a vector of F32, F16 or BF16");
+    const std::string what = vectors > 1 ? std::to_string(vectors) + " vectors" : "a vector";
+    throw GgufError("tensor '" + tensor.name + "' must be " + what + " of F32, F16 or BF16");
   }
   std::vector<uint8_t> bytes(static_cast<size_t>(tensor.bytes));
   file.read(tensor, 0, bytes.data(), bytes.size());
-  Vector out(static_cast<size_t>(shape.cols));
+  Vector out(static_cast<size_t>(shape.all_rows() * shape.cols));
   if (type == TensorType::kF32) {
     std::memcpy(out.data(), bytes.data(), bytes.size());
     return out;
@@ -115,22 +128,25 @@ class ModelLoad::Plan {
     if (tensor == nullptr) return;
     const uint64_t n = static_cast<uint64_t>(matrices);
     const Shape shape = shape_of(*tensor),
-                expected = {rows_of(from, rows) / n, static_cast<uint64_t>(cols), n};
+                expected = {rows_of(from, rows / matrices), static_cast<uint64_t>(cols), n};
     // Before room is made for it: padding could make a misshapen tensor many times larger.
     if (!(shape == expected)) {
       throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
                       expected.text());
     }
+    // Rows of several matrices, or the rows of heads.
+    const bool scattered = matrices > 1 && from.all_rows > 0;
     matrix = without_memory(static_cast<TensorType>(tensor->type), order.placed(rows), cols);
-    packings_.push_back(
-        {&matrix, tensor, from.first_row, rows_in(order), std::max(1, order.width / kTileRows)});
+    packings_.push_back({&matrix, tensor, scattered ? 0 : from.first_row,
+                         scattered ? rows_of_each(from, rows, matrices) : rows_in(order),
+                         std::max(1, order.width / kTileRows)});
   }
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
-                  RowOrder order = {}) {
+                  RowOrder order = {}, int vectors = 1) {
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
-    const Vector all = read_floats(file_, *tensor);
+    const Vector all = read_floats(file_, *tensor, vectors);
     if (all.size() != rows_of(from, size)) {
       throw GgufError("tensor '" + from.tensor + "' has " + std::to_string(all.size()) +
                       " values, expected " + std::to_string(rows_of(from, size)));

@@ -63,23 +63,21 @@ void Scratch::fit_part(const GatedSpec& spec, int rows) {
 }
 
 void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
-  const int places = rows * spec.n_used;
-  const auto fit_to = [](auto& buffer, int n) {
-    if (buffer.size() < static_cast<size_t>(n)) buffer.resize(static_cast<size_t>(n));
-  };
-  fit_floats(routing.probabilities, rows, spec.n_expert);
-  fit_to(routing.experts, places);
-  fit_to(routing.weights, places);
-  fit_to(routing.places, places);
-  fit_to(routing.rows, places);
-  fit_to(routing.first_place, spec.n_expert + 1);
-  routing.gate_up.reserve(2 * static_cast<size_t>(spec.n_expert));
-  routing.down.reserve(static_cast<size_t>(spec.n_expert));
-  routing.in.fit(places, n_embd_);
-  fit_floats(routing.outputs, places, n_embd_);
+  const int places = rows * spec.n_used, shared_width = padded(spec.n_shared_ff);
+  experts.routing.fit(spec, rows);
+  experts.gate_up.reserve(2 * static_cast<size_t>(spec.n_expert) + 2);
+  experts.down.reserve(static_cast<size_t>(spec.n_expert) + 1);
+  experts.in.fit(places, n_embd_);
+  fit_floats(experts.outputs, places, n_embd_);
   fit_floats(gate, places, spec.n_ff);
   fit_floats(up, places, spec.n_ff);
   ffn_in.fit(places, spec.n_ff);
+  if (spec.n_shared_ff == 0) return;
+  fit_floats(experts.shared_gate, rows, shared_width);
+  fit_floats(experts.shared_up, rows, shared_width);
+  experts.shared_in.fit(rows, shared_width);
+  fit_floats(experts.shared_out, rows, n_embd_);
+  fit_floats(experts.shared_weights, rows, 1);
 }
 
 void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {

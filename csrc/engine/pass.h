@@ -14,6 +14,7 @@
 #include "engine/cache.h"
 #include "engine/model.h"
 #include "engine/rope.h"
+#include "engine/routing.h"
 #include "engine/thread_pool.h"
 
 namespace maglio {
@@ -45,18 +46,16 @@ struct Product {
   int first_row = 0;
 };
 
-// Which experts the rows of a layer take. Their inputs are gathered by expert, and within an expert
-// in the order of rows; where a row lies among them is a place.
-struct Routing {
-  std::vector<float> probabilities;  // [row][n_expert]
-  std::vector<int> experts;          // [row][rank], best first
-  std::vector<float> weights;        // [row][rank]
-  std::vector<int> places;           // [row][rank]
-  std::vector<int> rows;             // [place]
-  std::vector<int> first_place;      // [n_expert + 1]
+// What a sub-layer of experts needs.
+struct ExpertsScratch {
+  Routing routing;
   std::vector<Product> gate_up, down;
-  ActivationBuffer in;         // [place][n_embd]
-  std::vector<float> outputs;  // [place][n_embd]
+  ActivationBuffer in;                        // [place][n_embd]
+  std::vector<float> outputs;                 // [place][n_embd]
+  std::vector<float> shared_gate, shared_up;  // [row][n_shared_ff]
+  ActivationBuffer shared_in;
+  std::vector<float> shared_out;      // [row][n_embd]
+  std::vector<float> shared_weights;  // [row], before the sigmoid
 };
 
 // Memory that one forward leaves to the next.
@@ -72,7 +71,7 @@ struct Scratch {
   std::vector<float> gate, up;           // [row or place][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
-  Routing routing;
+  ExpertsScratch experts;
   std::vector<RopeTable> ropes;
   std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
 

@@ -59,11 +59,21 @@ std::string GatedSpec::check() const {
 }
 
 std::string ExpertsSpec::check() const {
-  return first_of({
+  const std::string complaint = first_of({
       check_dimension("the feed-forward length of an expert", n_ff, 32, kMaxDimension),
       check_dimension("the number of experts", n_expert, 1, kMaxExperts),
       check_dimension("the number of experts used", n_used, 1, n_expert),
+      check_dimension("the number of groups of experts", n_group, 1, n_expert),
+      check_dimension("the number of groups used", n_group_used, 1, n_group),
   });
+  if (!complaint.empty()) return complaint;
+  if (n_expert % n_group != 0) return "groups of experts are not of equal size";
+  if (n_used > n_expert / n_group * n_group_used) {
+    return "a row takes more experts than its groups have";
+  }
+  if (n_shared_ff == 0) return weighs_shared ? "a shared expert has no length" : "";
+  return check_dimension("the feed-forward length of the shared expert", n_shared_ff, 1,
+                         kMaxDimension);
 }
 
 std::string ModelSpec::check() const {

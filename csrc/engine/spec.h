@@ -41,6 +41,7 @@ struct AttentionSpec {
   bool head_norms = false;     // queries and keys are normed per head
   bool wide_norms = false;     // they are normed over all heads together
   bool paired_rows = false;    // the file orders query and key rows for rotation of pairs
+  bool sinks = false;          // every head has a score without a value
 
   int rotated_values() const { return rotated > 0 ? rotated : head_dim; }
   // Values of a head in memory: zeros follow the head's own up to a multiple of 16.
@@ -71,12 +72,21 @@ struct GatedSpec {
   std::string check() const;
 };
 
+// What a row's products with the router become: what its experts are chosen by, and weighed with.
+// A softmax of the chosen ones alone is kSoftmax with weights that sum to one.
+enum class Gating : uint8_t { kSoftmax, kSigmoid };
+
 struct ExpertsSpec {
   int n_ff = 0;  // of one expert
   int n_expert = 0;
-  int n_used = 0;         // experts that a row takes
-  bool normalize = true;  // the weights of a row's experts sum to one
-  float scale = 1;        // of those weights
+  int n_used = 0;        // experts that a row takes
+  int n_group = 1;       // experts are in groups of equal size, one after the other,
+  int n_group_used = 1;  // of which a row takes experts of the best
+  Gating gating = Gating::kSoftmax;
+  bool normalize = true;       // the weights of a row's experts sum to one
+  float scale = 1;             // of those weights
+  int n_shared_ff = 0;         // of an expert that every row takes beside; 0 for none
+  bool weighs_shared = false;  // how much it counts depends on the row
   GateActivation activation = GateActivation::kSilu;
 
   std::string check() const;

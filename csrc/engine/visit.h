@@ -3,11 +3,11 @@
 //
 // A visitor is called as
 //   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{}, matrices = 1)
-//   v(name, Vector&, size, presence = kRequired, order = RowOrder{})
+//   v(name, Vector&, size, presence = kRequired, order = RowOrder{}, vectors = 1)
 // with references to const where the owner is const. Sizes are those of the file; an order may add
 // rows of zeros, and vectors end in zeros up to a multiple of 32. A file may have `matrices` of
 // equal shape as one tensor; they are one Matrix, one below the other, and `rows` counts all of
-// them.
+// them. Likewise `vectors` of equal size are one Vector.
 #pragma once
 
 #include <string>
@@ -49,7 +49,7 @@ class CheckShapes {
              std::to_string(cols));
   }
   void operator()(const std::string& name, const Vector& v, int size, Presence presence = kRequired,
-                  RowOrder order = {}) {
+                  RowOrder order = {}, int = 1) {
     if (absent_as_it_may(name, v.empty(), presence)) return;
     const int expected = padded(order.placed(size));
     if (v.size() == static_cast<size_t>(expected)) return;

@@ -73,6 +73,7 @@ void attend_queries(const CacheHead& cache, int head_dim, float cap, const Atten
   typename Store::Query prepared[kMaxAttentionQueries];
   int begin = queries[0].first, end = queries[0].last;
   for (int n = 0; n < count; ++n) {
+    begin_softmax(states[n], queries[n].sink);
     Store::prepare(queries[n], head_dim, prepared[n]);
     for (int d = 0; d < head_dim; d += 16) store(queries[n].out + d, zero());
     begin = queries[n].first < begin ? queries[n].first : begin;

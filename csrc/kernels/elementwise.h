@@ -55,11 +55,36 @@ inline Vec gelu(Vec x) {
   return times_sigmoid(x, add(y, y));
 }
 
+// The second operand wins on NaN, so what is none stays none.
+inline Vec clamped_swiglu(Vec gate, Vec up) {
+  const Vec limit = broadcast(7.0f);
+  const Vec x = min(limit, gate), u = max(broadcast(-7.0f), min(limit, up));
+  return mul(times_sigmoid(x, mul(x, broadcast(1.702f))), add(u, broadcast(1.0f)));
+}
+
 void gate(GateActivation activation, const float* gate_in, const float* up, float* out, int n) {
   for (int i = 0; i < n; i += 16) {
-    const Vec g = load(gate_in + i);
-    const Vec a = activation == GateActivation::kSilu ? times_sigmoid(g, g) : gelu(g);
-    store(out + i, mul(a, load(up + i)));
+    const Vec g = load(gate_in + i), u = load(up + i);
+    switch (activation) {
+      case GateActivation::kSilu:
+        store(out + i, mul(times_sigmoid(g, g), u));
+        break;
+      case GateActivation::kGeluTanh:
+        store(out + i, mul(gelu(g), u));
+        break;
+      case GateActivation::kClampedSwiglu:
+        store(out + i, clamped_swiglu(g, u));
+    }
+  }
+}
+
+void sigmoid(float* x, int n) {
+  for (int i = 0; i < n; i += 16) {
+    alignas(64) float lanes[16] = {};
+    const int filled = n - i < 16 ? n - i : 16;
+    for (int l = 0; l < filled; ++l) lanes[l] = x[i + l];
+    store(lanes, times_sigmoid(broadcast(1.0f), load(lanes)));
+    for (int l = 0; l < filled; ++l) x[i + l] = lanes[l];
   }
 }
 

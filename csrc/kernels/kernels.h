@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/matrix_view.h"
@@ -32,7 +33,14 @@ struct Activations {
   int32_t* neg_sums;   // [row][cols / 32][2], per 16 values
 };
 
-enum class GateActivation : uint8_t { kSilu, kGeluTanh };
+enum class GateActivation : uint8_t {
+  kSilu,
+  kGeluTanh,
+  // x * sigmoid(1.702 x) * (up + 1), with x = min(gate, 7) and up kept within 7: of gpt-oss.
+  kClampedSwiglu,
+};
+
+constexpr float kNoSink = -std::numeric_limits<float>::infinity();
 
 // One query head of one row, reading cache positions [first, last).
 struct AttentionQuery {
@@ -40,6 +48,7 @@ struct AttentionQuery {
   float* out;          // [head_dim]
   int first;
   int last;
+  float sink = kNoSink;  // a score that takes part in the softmax and has no value
 };
 
 constexpr int kKeyTile = 16;
@@ -76,11 +85,14 @@ struct Kernels {
   // x += y.
   void (*add)(float* x, const float* y, int n);
 
-  // out = activation(gate) * up.
+  // out = activation(gate) * up, or as the activation says.
   void (*gate)(GateActivation activation, const float* gate, const float* up, float* out, int n);
 
   // Makes n values, any number, their softmax.
   void (*softmax)(float* x, int n);
+
+  // Makes n values, any number, their sigmoids.
+  void (*sigmoid)(float* x, int n);
 
   // Makes n values, any number, cap * tanh(x / cap).
   void (*soft_cap)(float* x, int n, float cap);

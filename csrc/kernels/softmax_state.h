@@ -12,8 +12,8 @@ constexpr int kTilesPerBlock = kAttentionBlock / kKeyTile;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 struct SoftmaxState {
-  float maximum = kMasked;
-  Vec sum = zero();
+  float maximum;
+  Vec sum;
   alignas(64) float weights[kAttentionBlock];
 };
 
@@ -21,6 +21,13 @@ struct SoftmaxState {
 inline Vec keep_positions(Vec v, int t, int lo, int hi, float other) {
   const int from = lo - t * kKeyTile, to = hi - t * kKeyTile;
   return keep_range(v, from < 0 ? 0 : from > 16 ? 16 : from, to < 0 ? 0 : to > 16 ? 16 : to, other);
+}
+
+// A sink is what every query begins with, before the first position it sees: its score is the
+// maximum so far, and it weighs one beside it.
+inline void begin_softmax(SoftmaxState& state, float sink) {
+  state.maximum = sink;
+  state.sum = keep_range(broadcast(1.0f), 0, sink == kNoSink ? 0 : 1, 0.0f);
 }
 
 // Turns scores into weights relative to the new running maximum; returns the factor by which what

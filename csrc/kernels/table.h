@@ -43,7 +43,7 @@ namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName, rms_norm, add_rows, gate,     softmax,    soft_cap,
+  return {kIsaName, rms_norm, add_rows, gate, softmax,  sigmoid,    soft_cap,
           quantize, matmul,   rope,     keep_key, keep_value, attend};
 }
 

@@ -186,6 +186,13 @@ class GateActivation(enum.Enum):
 
     GELU_TANH = 1
 
+    CLAMPED_SWIGLU = 2
+
+class Gating(enum.Enum):
+    SOFTMAX = 0
+
+    SIGMOID = 1
+
 class RopeSpec:
     """A rotation: the angle per position of each pair."""
 
@@ -279,6 +286,12 @@ class AttentionSpec:
     @paired_rows.setter
     def paired_rows(self, arg: bool, /) -> None: ...
 
+    @property
+    def sinks(self) -> bool: ...
+
+    @sinks.setter
+    def sinks(self, arg: bool, /) -> None: ...
+
 class GatedSpec:
     """The shape of a gated feed-forward sub-layer."""
 
@@ -320,6 +333,24 @@ class ExpertsSpec:
     def n_used(self, arg: int, /) -> None: ...
 
     @property
+    def n_group(self) -> int: ...
+
+    @n_group.setter
+    def n_group(self, arg: int, /) -> None: ...
+
+    @property
+    def n_group_used(self) -> int: ...
+
+    @n_group_used.setter
+    def n_group_used(self, arg: int, /) -> None: ...
+
+    @property
+    def gating(self) -> Gating: ...
+
+    @gating.setter
+    def gating(self, arg: Gating, /) -> None: ...
+
+    @property
     def normalize(self) -> bool: ...
 
     @normalize.setter
@@ -330,6 +361,18 @@ class ExpertsSpec:
 
     @scale.setter
     def scale(self, arg: float, /) -> None: ...
+
+    @property
+    def n_shared_ff(self) -> int: ...
+
+    @n_shared_ff.setter
+    def n_shared_ff(self, arg: int, /) -> None: ...
+
+    @property
+    def weighs_shared(self) -> bool: ...
+
+    @weighs_shared.setter
+    def weighs_shared(self, arg: bool, /) -> None: ...
 
     @property
     def activation(self) -> GateActivation: ...

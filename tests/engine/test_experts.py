@@ -8,10 +8,11 @@ import pytest
 from maglio._core import ModelSpec
 from maglio.engine.base import Segment
 from maglio.engine.native import NativeEngine, families
+from maglio.engine.native.experts import experts, own_length
 from maglio.engine.native.keys import Keys
 from maglio.engine.session import Session
 from support.gguf_bytes import RawGguf
-from support.models import TINY
+from support.models import TINY, Shape
 from support.reference import Reference
 from support.tiny import ISAS, TinyModels, random_tokens
 from support.workshop import LIMIT, Workshop
@@ -99,12 +100,13 @@ def test_a_family_may_scale_weights_and_leave_them_as_they_are(
 ) -> None:
     def page(keys: Keys) -> ModelSpec:
         attention = keys.attention(rope=keys.rope(), head_norms=True)
-        experts = keys.experts(normalize=normalize, scaled=True)
-        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=experts)
+        scale = keys.factor("expert_weights_scale")
+        part = experts(keys, n_ff=own_length(keys), normalize=normalize, scale=scale)
+        return keys.model(mixers=[attention] * keys.n_layer, feed_forward=part)
 
     def change(reference: Reference) -> None:
-        reference.normalizes_experts = normalize
-        reference.expert_scale = scale or 1.0
+        reference.router.normalizes = normalize
+        reference.router.scale = scale or 1.0
 
     monkeypatch.setitem(families._families, FAMILY, page)
     raw = workshop.raw(FAMILY)
@@ -123,6 +125,12 @@ def test_without_a_length_of_its_own_an_expert_has_its_share(workshop: Workshop)
     np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3]), expected)
 
 
+def test_a_llama_file_may_have_experts(workshop: Workshop, tiny: TinyModels) -> None:
+    shape = Shape(2, 96, 3, 1, 32, 64, 300, 256, 0, False, 5, 2)
+    raw = RawGguf.read(tiny.path("llama", "F32", shape))
+    assert workshop.distance(raw) < LIMIT
+
+
 def test_weights_are_as_large_as_the_file_has_them(tiny: TinyModels) -> None:
     dense = TINY[FAMILY]
     engine = tiny.engine(FAMILY, "F32")
@@ -138,7 +146,7 @@ def test_weights_are_as_large_as_the_file_has_them(tiny: TinyModels) -> None:
         ("expert_count", N_EXPERT + 1, "blk.0.ffn_gate_inp.weight"),
         ("expert_feed_forward_length", 64, "'blk.0.ffn_gate_exps.weight' is 6 x 96 x 64, expected"),
         ("expert_feed_forward_length", 80, "the feed-forward length of an expert is 80"),
-        ("expert_group_count", 4, "expert_group_count"),
+        ("expert_group_count", 3, "'qwen3moe.expert_group_used_count' is missing"),
     ],
 )
 def test_what_cannot_be_is_refused(workshop: Workshop, key: str, value: int, says: str) -> None:

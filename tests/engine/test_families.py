@@ -14,7 +14,7 @@ from support.models import FAMILIES, TINY
 from support.tiny import TinyModels, random_tokens
 from support.workshop import LIMIT, Workshop, add_vector, rows_of
 
-SCALED_OTHERWISE = ("mistral3",)
+SCALED_OTHERWISE = ("mistral3", "gpt-oss")
 
 # --- weights --------------------------------------------------------------------------------------
 
@@ -212,9 +212,19 @@ REFUSED: dict[str, Value] = {
     "logit_scale": np.array([0.5, 0.5], np.float32),
 }
 HONOURED = {
-    "qwen3moe": {"expert_count"},
+    "qwen3moe": {"expert_count", "expert_group_count"},
+    "gpt-oss": {"expert_count", "expert_group_count", "rope.scaling.attn_factor"},
     "gemma2": {"attn_logit_softcapping", "final_logit_softcapping"},
+    "llama": {"expert_count"},
+    "qwen2moe": {"expert_count", "expert_group_count"},
     "granite": {"attention.scale", "residual_scale", "logit_scale"},
+    "granitemoe": {
+        "attention.scale",
+        "residual_scale",
+        "logit_scale",
+        "expert_count",
+        "expert_group_count",
+    },
     "phi3": {"rope.scaling.attn_factor"},
     "mistral3": {"rope.scaling.attn_factor"},
 }
@@ -250,7 +260,9 @@ def test_arrays_of_one_value_are_that_value(workshop: Workshop, family: str) -> 
     engine = workshop.engine(raw)
     expected = Session(engine).forward(tokens)
     n_layer = TINY[family].n_layer
-    n_ff = "expert_feed_forward_length" if TINY[family].n_expert else "feed_forward_length"
+    n_ff = "expert_feed_forward_length"
+    if not ModelFile(workshop.write(raw)).metadata.get(f"{family}.{n_ff}"):
+        n_ff = "feed_forward_length"
     for key, dtype in [
         ("attention.head_count", np.int32),
         ("attention.head_count_kv", np.uint32),

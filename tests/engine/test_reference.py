@@ -15,7 +15,7 @@ from maglio.engine.session import Session
 from maglio.gguf import ModelFile
 from support.goldens import log_softmax
 from support.models import FAMILIES, FORMATS, MODELS
-from support.reference import Reference
+from support.reference import Reference, swiglu
 from support.tiny import TinyModels, random_tokens
 
 N_TOKENS = 100
@@ -70,7 +70,18 @@ MISTAKES: dict[str, tuple[str, Callable[[Reference], object]]] = {
     "no key bias": ("qwen2", _without("blk.1.attn_k.bias")),
     "no value bias": ("qwen2", _without("blk.1.attn_v.bias")),
     "no norm per head": ("qwen3", _without("blk.1.attn_q_norm.weight")),
-    "one expert fewer": ("qwen3moe", _changed("n_used", lambda n: n - 1)),
+    "one expert fewer": ("qwen3moe", lambda r: setattr(r.router, "n_used", r.router.n_used - 1)),
+    "no shared expert": ("granitemoe", _without("blk.1.ffn_up_shexp.weight")),
+    "a shared expert that counts": ("qwen2moe", _without("blk.1.ffn_gate_inp_shexp.weight")),
+    "weights that sum to one": ("qwen2moe", lambda r: setattr(r.router, "normalizes", True)),
+    "no sinks": ("gpt-oss", _without("blk.1.attn_sinks.weight")),
+    "no bias of an output": ("gpt-oss", _without("blk.1.attn_output.bias")),
+    "no bias of a router": ("gpt-oss", _without("blk.1.ffn_gate_inp.bias")),
+    "no bias of gates": ("gpt-oss", _without("blk.1.ffn_gate_exps.bias")),
+    "no bias of experts": ("gpt-oss", _without("blk.1.ffn_down_exps.bias")),
+    "experts weighed among all": ("gpt-oss", lambda r: setattr(r.router, "gating", "softmax")),
+    "another activation": ("gpt-oss", lambda r: setattr(r, "activation", swiglu)),
+    "windows on odd layers": ("gpt-oss", _changed("local_every", lambda _: 1)),
     "scores capped later": ("gemma2", _changed("score_cap", lambda cap: cap * 1.1)),
     "logits capped later": ("gemma2", _changed("logit_cap", lambda cap: cap * 1.01)),
     "windows elsewhere": ("gemma2", _changed("local_every", lambda n: n + 1)),

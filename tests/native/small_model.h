@@ -133,13 +133,20 @@ inline maglio::ModelSpec spec() {
   attention.temperature = 0.5f;
   attention.temperature_length = 7;
   attention.wide_norms = true;
+  attention.sinks = true;
   third.mixer = attention;
   third.post_norms = true;
   maglio::ExpertsSpec experts;
   experts.n_ff = 256;
-  experts.n_expert = 5;
+  experts.n_expert = 6;
   experts.n_used = 2;
+  experts.n_group = 3;
+  experts.n_group_used = 2;
+  experts.gating = maglio::Gating::kSigmoid;
   experts.scale = 0.75f;
+  experts.activation = maglio::GateActivation::kClampedSwiglu;
+  experts.n_shared_ff = 256;
+  experts.weighs_shared = true;
   third.feed_forward = experts;
   spec.residual_scale = 0.5f;
   spec.logit_scale = 0.75f;
@@ -164,7 +171,7 @@ inline maglio::ModelSpec ragged_spec() {
   return ragged;
 }
 
-// Fills every weight of a layer that may be there with random values; biases only of the second.
+// Fills every weight of a layer that may be there with random values; biases of all but the first.
 struct Fill {
   TensorType type;
   bool biases;
@@ -179,8 +186,8 @@ struct Fill {
     m.pack_tiles(source.data(), from.data(), 0, m.tiles());
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
-                  maglio::Presence presence = maglio::kRequired,
-                  maglio::RowOrder order = {}) const {
+                  maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},
+                  int = 1) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
       const std::vector<float> values = vector(size);
       v.assign(static_cast<size_t>(maglio::padded(order.placed(size))), 0.0f);
@@ -196,7 +203,7 @@ inline std::shared_ptr<Model> make(TensorType type, const maglio::ModelSpec& of 
   auto model = std::make_shared<Model>(of);
   const Fill own{type, false};
   Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
-    Fill{type, layer == 1}(name, weight, shape...);
+    Fill{type, layer > 0}(name, weight, shape...);
   });
   CHECK(model->check() == "");
   return model;

@@ -22,6 +22,9 @@ Family = Literal[
     "glm4",
     "exaone4",
     "mistral3",
+    "gpt-oss",
+    "qwen2moe",
+    "granitemoe",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -35,7 +38,7 @@ FUSED_GATE = ("phi3", "glm4")
 class Shape:
     """Dimensions of a model; ``window`` is 0 without sliding-window attention.
 
-    With experts, ``n_ff`` is the length of one.
+    With experts, ``n_ff`` is the length of one, and ``n_shared_ff`` of the shared one, 0 for none.
     """
 
     n_layer: int
@@ -50,6 +53,7 @@ class Shape:
     tied: bool
     n_expert: int = 0
     n_used: int = 0
+    n_shared_ff: int = 0
 
     @property
     def n_q(self) -> int:
@@ -76,6 +80,9 @@ TINY: dict[Family, Shape] = {
     "glm4": Shape(2, 96, 6, 2, 16, 160, 300, 256, 0, False),
     "exaone4": Shape(2, 96, 3, 1, 32, 160, 300, 256, 0, True),
     "mistral3": Shape(2, 96, 6, 2, 32, 160, 300, 256, 0, True),
+    "gpt-oss": Shape(3, 96, 6, 2, 16, 64, 300, 256, 32, False, 5, 3),
+    "qwen2moe": Shape(2, 96, 6, 2, 16, 64, 300, 256, 0, False, 5, 3, 96),
+    "granitemoe": Shape(2, 96, 3, 1, 32, 64, 300, 256, 0, True, 5, 4, 96),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -92,6 +99,9 @@ TINY_K: dict[Family, Shape] = {
     "glm4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, False),
     "exaone4": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
     "mistral3": Shape(2, 256, 4, 2, 64, 512, 300, 256, 0, True),
+    "gpt-oss": Shape(2, 256, 8, 2, 32, 256, 300, 256, 32, False, 6, 4),
+    "qwen2moe": Shape(2, 256, 8, 2, 32, 256, 300, 256, 0, False, 6, 3, 256),
+    "granitemoe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, True, 6, 5, 256),
 }
 
 
@@ -105,8 +115,13 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     writer.add_embedding_length(shape.n_embd)
     writer.add_block_count(shape.n_layer)
     if shape.n_expert:
-        writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
-        writer.add_expert_feed_forward_length(shape.n_ff)
+        if family in ("llama", "granitemoe"):
+            writer.add_feed_forward_length(shape.n_ff)
+        else:
+            writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
+            writer.add_expert_feed_forward_length(shape.n_ff)
+        if shape.n_shared_ff:
+            writer.add_expert_shared_feed_forward_length(shape.n_shared_ff)
         writer.add_expert_count(shape.n_expert)
         writer.add_expert_used_count(shape.n_used)
     else:
@@ -118,7 +133,7 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     small = family.startswith(("qwen", "gemma"))
     writer.add_layer_norm_rms_eps(1e-6 if small else 1e-5)
     writer.add_rope_freq_base(10000.0 if family in ("llama", "gemma2") else 1000000.0)
-    if family in ("llama", "smollm3", "granite", "mistral3"):
+    if family in ("llama", "smollm3", "granite", "granitemoe", "mistral3"):
         writer.add_rope_dimension_count(shape.head_dim)
     if shape.window:
         writer.add_sliding_window(shape.window)
@@ -136,7 +151,7 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_rope_scaling_orig_ctx_len(shape.n_ctx // 2)
         writer.add_rope_scaling_attn_factors(1.1)
         writer.add_sliding_window(shape.n_ctx)
-    elif family == "granite":
+    elif family.startswith("granite"):
         writer.add_embedding_scale(3.0)
         writer.add_attention_scale(0.1)
         writer.add_residual_scale(2.5)
@@ -151,6 +166,10 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_rope_scaling_yarn_beta_slow(1.0)
         writer.add_rope_scaling_yarn_log_mul(0.5)
         writer.add_attn_temperature_scale(0.3)
+    elif family == "gpt-oss":
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(4.0)
+        writer.add_rope_scaling_orig_ctx_len(48)
 
 
 def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -178,10 +197,14 @@ def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[in
         yield "attn_k.weight", (shape.n_kv, embd)
         yield "attn_v.weight", (shape.n_kv, embd)
     yield "attn_output.weight", (embd, shape.n_q)
-    if family in ("qwen2", "glm4"):
+    if family in ("qwen2", "qwen2moe", "glm4", "gpt-oss"):
         yield "attn_q.bias", (shape.n_q,)
         yield "attn_k.bias", (shape.n_kv,)
         yield "attn_v.bias", (shape.n_kv,)
+    if family == "gpt-oss":
+        yield "attn_output.bias", (embd,)
+        yield "attn_sinks.weight", (shape.n_head,)
+        yield "post_attention_norm.weight", (embd,)
     if family in HEAD_NORMS:
         yield "attn_q_norm.weight", (shape.head_dim,)
         yield "attn_k_norm.weight", (shape.head_dim,)
@@ -191,13 +214,24 @@ def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[in
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
-    if family not in NO_PRE_NORMS:
+    if family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
     if shape.n_expert:
         yield "ffn_gate_inp.weight", (shape.n_expert, embd)
         yield "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
         yield "ffn_up_exps.weight", (shape.n_expert, ff, embd)
         yield "ffn_down_exps.weight", (shape.n_expert, embd, ff)
+        if shape.n_shared_ff:
+            yield "ffn_gate_shexp.weight", (shape.n_shared_ff, embd)
+            yield "ffn_up_shexp.weight", (shape.n_shared_ff, embd)
+            yield "ffn_down_shexp.weight", (embd, shape.n_shared_ff)
+        if family == "qwen2moe":
+            yield "ffn_gate_inp_shexp.weight", (embd,)
+        if family == "gpt-oss":
+            yield "ffn_gate_inp.bias", (shape.n_expert,)
+            yield "ffn_gate_exps.bias", (shape.n_expert, ff)
+            yield "ffn_up_exps.bias", (shape.n_expert, ff)
+            yield "ffn_down_exps.bias", (shape.n_expert, embd)
         return
     if family in FUSED_GATE:
         yield "ffn_up.weight", (2 * ff, embd)

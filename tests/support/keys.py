@@ -14,7 +14,18 @@ READ = {
     "gemma3": {"attention.sliding_window"},
     "olmo2": {"attention.sliding_window"},
     "granite": {"rope.scaling.finetuned"},
+    "granitemoe": {"expert_count", "expert_used_count"},
+    "qwen2moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "qwen3moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
+    "gpt-oss": {
+        "attention.sliding_window",
+        "expert_count",
+        "expert_used_count",
+        "expert_feed_forward_length",
+        "rope.scaling.attn_factor",
+        "rope.scaling.factor",
+        "rope.scaling.original_context_length",
+    },
     "phi3": {"rope.scaling.attn_factor", "rope.scaling.original_context_length"},
     "mistral3": {
         "rope.scaling.attn_factor",

@@ -80,7 +80,7 @@ def write_model(
     """
     choose = weight_format if callable(weight_format) else lambda _name: weight_format
     wanted = [
-        (name, dims, "F32" if len(dims) == 1 or "ffn_gate_inp" in name else choose(name))
+        (name, dims, "F32" if _stays_float(name, dims) else choose(name))
         for name, dims in tensors(family, shape)
     ]
     writer = GGUFWriter(path, family)
@@ -103,6 +103,10 @@ def write_model(
     return digest.hexdigest()
 
 
+def _stays_float(name: str, dims: tuple[int, ...]) -> bool:
+    return len(dims) == 1 or "ffn_gate_inp" in name or name.endswith(".bias")
+
+
 # --- spreads -------------------------------------------------------------------------------------
 
 _GAINS = {
@@ -115,6 +119,8 @@ _GAINS = {
     "ffn_gate_inp": 4.0,
     "ffn_gate_exps": 1.0,
     "ffn_up_exps": 1.0,
+    "ffn_gate_shexp": 1.0,
+    "ffn_up_shexp": 1.0,
     "output": LOGIT_STD,
     "token_embd": LOGIT_STD,
 }
@@ -125,7 +131,7 @@ the logits depend on the context. Routers prefer some experts clearly, or the ro
 activations to 8 bits would often change which ones a row takes.
 """
 
-_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0}
+_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0, "ffn_down_shexp": 0.6}
 """Gains of the matrices that write to the residual stream, before :func:`_branch_scale`."""
 
 
@@ -140,6 +146,8 @@ def _branch_scale(shape: Shape) -> float:
 
 
 def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
+    if family == "gpt-oss":  # none is of an output, whatever its name
+        return 1.0
     if stem in ("attn_q_norm", "attn_k_norm"):
         return _GAINS["attn_q"]
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
@@ -155,11 +163,16 @@ def _tensor_bytes(
 ) -> Bytes:
     stem, role = name.split(".")[-2:]
     stream = np.random.Philox(key=np.array([seed, zlib.crc32(name.encode())], dtype=np.uint64))
-    if len(dims) == 1:
-        noise = random_normals(stream, dims[0])
-        signs = np.where(random_words(stream, dims[0], np.uint8) & 1, -1, 1)
+    if len(dims) == 1 or role == "bias":
+        size = math.prod(dims)
+        noise = random_normals(stream, size)
+        signs = np.where(random_words(stream, size, np.uint8) & 1, -1, 1)
         if role == "bias":
-            values = 0.5 * noise
+            values = 0.5 * noise * (_branch_scale(shape) if stem in _BRANCH_GAINS else 1.0)
+        elif stem == "attn_sinks":
+            values = 1.0 + noise
+        elif stem == "ffn_gate_inp_shexp":
+            values = noise / np.sqrt(size)
         elif stem == "output_norm":
             # Random signs: with a tied head a model of random weights would otherwise give
             # its last input token the highest logit everywhere.

@@ -7,7 +7,7 @@ is as llama.cpp defines it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ import numpy.typing as npt
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
+from support.expert_twin import Router, softmax
+
 Array = npt.NDArray[Any]
 
-PARTS = ("gate", "up", "down")
-PAIRED = ("llama", "smollm3", "granite", "glm4", "mistral3")
-LOCAL_EVERY = {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4}
+PARTS = ("gate", "up", "gate_up", "down")
+PAIRED = ("llama", "smollm3", "granite", "granitemoe", "glm4", "mistral3")
+LOCAL_EVERY = {"gemma2": 2, "gpt-oss": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4}
 
 
 class Reference:
@@ -55,9 +57,7 @@ class Reference:
         self.rope_scale: float = self._key(
             "rope.scaling.factor", self._key("rope.scale_linear", 1.0)
         )
-        self.n_expert: int = self._key("expert_count", 0)
-        self.normalizes_experts, self.expert_scale = True, 1.0  # no key says so in these families
-        self.n_used: int = self._key("expert_used_count", 0)
+        self.router = self._router()
         period = LOCAL_EVERY.get(self.family, 1)
         self.local_every: int = self._key("attention.sliding_window_pattern", period)
         if self.family == "exaone4" and self.n_layer != 64:
@@ -78,7 +78,9 @@ class Reference:
         self.residual_scale: float = self._key("residual_scale", 0.0) or 1.0
         self.logit_scale: float = self._key("logit_scale", 1.0)
         self.score_scale: float = self._key("attention.scale", 0.0) or self.head_dim**-0.5
-        self.activation = gelu_tanh if gemma else silu
+        self.activation = swiglu
+        if gemma or self.family == "gpt-oss":
+            self.activation = geglu if gemma else clamped_swiglu
 
     def logits(self, tokens: Sequence[int]) -> Array:
         """Return the logits ``(len(tokens), vocab)`` at every position."""
@@ -93,10 +95,14 @@ class Reference:
     def _block(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}."
         scale = self._dtype.type(self.residual_scale)
+        after, before = name + "post_attention_norm.weight", name + "ffn_norm.weight"
+        if self.family == "gpt-oss":  # of another name
+            after, before = "", after
         h = self._attention(layer, self._norm_if_there(x, name + "attn_norm.weight"))
-        x = x + scale * self._norm_if_there(h, name + "post_attention_norm.weight")
-        h = self._norm_if_there(x, name + "ffn_norm.weight")
-        h = self._experts(layer, h) if self.n_expert else self._dense(layer, h)
+        x = x + scale * self._norm_if_there(h, after)
+        h = self._norm_if_there(x, before)
+        dense = name + "ffn_gate_inp.weight" not in self.tensors
+        h = self._dense(layer, h) if dense else self._experts(layer, h)
         return x + scale * self._norm_if_there(h, name + "post_ffw_norm.weight")
 
     def _dense(self, layer: int, x: Array) -> Array:
@@ -105,22 +111,34 @@ class Reference:
             gate, up = self._linear(x, name + "gate"), self._linear(x, name + "up")
         else:
             gate, up = np.split(self._linear(x, name + "up"), 2, axis=1)
-        return self._linear(self.activation(gate) * up, name + "down")
+        return self._linear(self.activation(gate, up), name + "down")
 
     def _experts(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.ffn_"
-        gate, up, down = (self._weight(f"{name}{part}_exps.weight") for part in PARTS)
-        probabilities = softmax(self._linear(x, name + "gate_inp"))
+        products = self._linear(x, name + "gate_inp")
+        bias = self._weight_or_zero(f"blk.{layer}.exp_probs_b.bias")
+        linear = {part: self._linear_of_experts(name + part) for part in PARTS}
         out = np.zeros_like(x)
-        for row, p in enumerate(probabilities):
-            chosen = np.argsort(-p, kind="stable")[: self.n_used]
-            weights = p[chosen] * self.expert_scale
-            if self.normalizes_experts:
-                weights /= max(p[chosen].sum(), 2.0**-14)
-            for expert, weight in zip(chosen, weights, strict=True):
-                h = silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
-                out[row] += weight * (down[expert] @ h)
+        for row in range(len(x)):
+            for e, weight in self.router.choose(products[row], bias):
+                if name + "gate_up_exps.weight" in self.tensors:
+                    gate, up = np.split(linear["gate_up"](e, x[row]), 2)
+                else:
+                    gate, up = (linear[part](e, x[row]) for part in ("gate", "up"))
+                out[row] += weight * linear["down"](e, self.activation(gate, up))
+        if name + "up_shexp.weight" in self.tensors:
+            gate, up = (self._linear(x, f"{name}{part}_shexp") for part in ("gate", "up"))
+            shared = self._linear(self.activation(gate, up), name + "down_shexp")
+            if name + "gate_inp_shexp.weight" in self.tensors:
+                by_row = x @ self._weight(name + "gate_inp_shexp.weight").reshape(-1)
+                shared = sigmoid(by_row)[:, None] * shared
+            out += shared
         return out
+
+    def _linear_of_experts(self, name: str) -> Callable[[int, Array], Array]:
+        weight = self._weight_or_zero(name + "_exps.weight")
+        bias = self._weight_or_zero(name + "_exps.bias")
+        return lambda e, x: weight[e] @ x + (bias[e] if np.ndim(bias) else 0.0)
 
     def _attention(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.attn_"
@@ -155,7 +173,12 @@ class Reference:
             scores = q[:, head] @ k[:, head // group].T * self._dtype.type(self.score_scale)
             scores = soft_cap(scores, self.score_cap)
             scores[masked] = -np.inf
-            out[:, head] = softmax(scores) @ v[:, head // group]
+            if name + "sinks.weight" in self.tensors:  # a score of its own, without a value
+                sink = np.full((n, 1), self._weight(name + "sinks.weight")[head])
+                weights = softmax(np.concatenate([scores, sink], axis=1))[:, :-1]
+            else:
+                weights = softmax(scores)
+            out[:, head] = weights @ v[:, head // group]
         return self._linear(out.reshape(n, -1), name + "output")
 
     def _rotates(self, layer: int, local: bool) -> bool:
@@ -206,6 +229,15 @@ class Reference:
         if multiplier:
             magnitude /= 0.1 * multiplier * np.log(factor) + 1.0
         return np.array(frequencies), magnitude * self.magnitude
+
+    def _router(self) -> Router:
+        n_used = self._key("expert_used_count", 0)
+        if self.family == "gpt-oss":
+            return Router(n_used, "softmax of chosen", normalizes=False)
+        return Router(n_used, normalizes=self.family != "qwen2moe")
+
+    def _weight_or_zero(self, name: str) -> Array | float:
+        return self._weight(name) if name in self.tensors else 0.0
 
     def _norm_if_there(self, x: Array, name: str) -> Array:
         return self._norm(x, name) if name in self.tensors else x
@@ -263,22 +295,27 @@ def causal_mask(n: int, window: int) -> npt.NDArray[np.bool_]:
     return masked | (distance >= window) if window else masked
 
 
-def softmax(scores: Array) -> Array:
-    """Softmax over the last axis."""
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
-
-
 def soft_cap(x: Array, cap: float) -> Array:
     """Keep within ``cap`` smoothly; 0 for no cap."""
     return cap * np.tanh(x / cap) if cap else x
 
 
-def silu(x: Array) -> Array:
-    """``x * sigmoid(x)``, written so that large negative values do not overflow."""
-    return x * (0.5 * (1.0 + np.tanh(0.5 * x)))
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + e^-x)``, written so that large negative values do not overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def gelu_tanh(x: Array) -> Array:
-    """GELU by its tanh approximation."""
-    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+def swiglu(gate: Array, up: Array) -> Array:
+    """SiLU of ``gate``, times ``up``."""
+    return gate * sigmoid(gate) * up
+
+
+def geglu(gate: Array, up: Array) -> Array:
+    """GELU of ``gate`` by its tanh approximation, times ``up``."""
+    return 0.5 * gate * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (gate + 0.044715 * gate**3))) * up
+
+
+def clamped_swiglu(gate: Array, up: Array) -> Array:
+    """What gpt-oss has instead."""
+    x, u = np.minimum(gate, 7.0), np.clip(up, -7.0, 7.0)
+    return x * sigmoid(1.702 * x) * (u + 1.0)

@@ -27,6 +27,9 @@ SMALL_SHAPES = {
     "gemma2": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
     "gemma3": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, True),
     "qwen3moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2),
+    "gpt-oss": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, False, 3, 2),
+    "qwen2moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, 32),
+    "granitemoe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, True, 3, 2, 32),
 }
 
 

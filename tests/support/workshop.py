@@ -64,5 +64,12 @@ def add_vector(raw: RawGguf, name: str, size: int, seed: int) -> None:
     raw.tensors[name.encode()] = RawTensor([size], F32, values.tobytes())
 
 
+def add_matrix(raw: RawGguf, name: str, dims: list[int], seed: int) -> None:
+    """Add a matrix, or several of equal shape; ``dims`` has the row length first."""
+    shape = dims[::-1]
+    values = np.random.default_rng(seed).standard_normal(shape) / np.sqrt(dims[0])
+    raw.tensors[name.encode()] = RawTensor(dims, F32, values.astype("<f4").tobytes())
+
+
 def rows_of(raw: RawGguf, name: str) -> int:
     return raw.tensors[name.encode()].dims[1]

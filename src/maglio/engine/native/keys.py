@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from maglio import _core
 from maglio._core import GateActivation
+from maglio.engine.native import fused
 from maglio.engine.native.harmless import HARMLESS, HARMLESS_PREFIXES
 from maglio.engine.native.rotation import chosen_by_length, frequencies, scaled
 from maglio.errors import ModelFileError
@@ -158,6 +159,7 @@ class Keys:
         head_norms: bool = False,
         wide_norms: bool = False,
         paired_rows: bool = False,
+        sinks: bool = False,
     ) -> _core.AttentionSpec:
         """Describe the attention of a layer.
 
@@ -169,6 +171,7 @@ class Keys:
             head_norms: queries and keys are normed per head.
             wide_norms: they are normed over all heads together.
             paired_rows: the file orders their rows for rotation of pairs ``(2i, 2i + 1)``.
+            sinks: every query head has a score without a value, ``attn_sinks``.
         """
         if self.integer("attention.value_length", self.head_dim) != self.head_dim:
             raise self.error("attention.value_length", "is not the width of keys, as it has to be")
@@ -189,56 +192,33 @@ class Keys:
         spec.head_norms = head_norms
         spec.wide_norms = wide_norms
         spec.paired_rows = paired_rows
+        spec.sinks = sinks
         return spec
 
     def gated(self, activation: GateActivation = GateActivation.SILU) -> _core.GatedSpec:
         """Describe a gated feed-forward sub-layer."""
-        for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
-            self.only(name, 0)
         spec = _core.GatedSpec()
         spec.n_ff = self.integer("feed_forward_length")
         spec.activation = activation
         return spec
 
-    def experts(
+    def rope(
         self,
-        activation: GateActivation = GateActivation.SILU,
         *,
-        normalize: bool,
-        scaled: bool = False,
-    ) -> _core.ExpertsSpec:
-        """Describe a feed-forward sub-layer of experts, chosen by a softmax over all of them.
-
-        Args:
-            activation: of an expert.
-            normalize: the weights of those that a row takes are scaled to sum to one.
-            scaled: then the file may scale them.
-        """
-        for name in ("expert_group_count", "expert_group_used_count"):
-            self.only(name, 0)
-        spec = _core.ExpertsSpec()
-        spec.n_expert = self.integer("expert_count")
-        spec.n_used = self.integer("expert_used_count")
-        self.ignore("feed_forward_length")  # of a dense sub-layer, where there is one
-        if not self.has("expert_feed_forward_length"):
-            spec.n_ff = self.integer("feed_forward_length") // spec.n_used
-        else:
-            spec.n_ff = self.integer("expert_feed_forward_length")
-        spec.normalize = normalize
-        if scaled:
-            spec.scale = self.factor("expert_weights_scale")
-        spec.activation = activation
-        return spec
-
-    def rope(self, *, partial: bool = False, yarn: bool = False, yarn_details: bool = False) -> int:
+        base: float | None = None,
+        partial: bool = False,
+        yarn: bool = False,
+        yarn_details: bool = False,
+    ) -> int:
         """Add the rotation of layers that see the whole context, scaled as the file says.
 
         Args:
+            base: what the frequencies are powers of; ``rope.freq_base`` when ``None``.
             partial: it may be of the first values of a head.
             yarn: the scaling may be YaRN.
             yarn_details: the file may say where YaRN's ramp begins and ends, and its multiplier.
         """
-        base = self.real("rope.freq_base", 10000.0)
+        base = self.real("rope.freq_base", 10000.0) if base is None else base
         rotated = self._rotated_values(partial)
         return self._add_rope(*scaled(self, base, rotated, yarn=yarn, details=yarn_details))
 
@@ -263,22 +243,15 @@ class Keys:
         period = self.count(name, period)
         return [period == 0 or (layer + 1) % period != 0 for layer in self.layers]
 
-    def fused_gate(self) -> dict[str, _core.Source]:
+    def fused_gate(self) -> fused.Sources:
         """Gate and up projections as halves of ``ffn_up``, in this order."""
-        n_ff = self.integer("feed_forward_length")
-        if n_ff >= 2**30:
-            return {}  # the core will refuse so many
-        up = "ffn_up.weight"
-        return {
-            "ffn_gate.weight": _core.Source(up, 0, 2 * n_ff),
-            up: _core.Source(up, n_ff, 2 * n_ff),
-        }
+        return fused.gate_and_up(self.integer("feed_forward_length"))
 
     def model(
         self,
         *,
         mixers: Sequence[_core.AttentionSpec],
-        feed_forward: FeedForwardSpec,
+        feed_forward: FeedForwardSpec | Sequence[FeedForwardSpec],
         pre_norms: bool = True,
         post_norms: bool = False,
         embedding_scale: float = 1.0,
@@ -291,7 +264,7 @@ class Keys:
 
         Args:
             mixers: one for each layer.
-            feed_forward: that of every layer.
+            feed_forward: that of every layer, or one for each.
             pre_norms: sub-layer inputs are normed.
             post_norms: sub-layer outputs are normed before they join the residual stream.
             embedding_scale: a factor of every embedding.
@@ -302,6 +275,11 @@ class Keys:
         """
         if logit_cap == 0:
             self.only("final_logit_softcapping", 0)
+        if isinstance(feed_forward, FeedForwardSpec):
+            feed_forward = [feed_forward] * self.n_layer
+        if not any(isinstance(part, _core.ExpertsSpec) for part in feed_forward):
+            for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
+                self.only(name, 0)
         self.only("nextn_predict_layers", 0)
         self.only("embedding_length_out", self.n_embd)
         embedding = self._file.tensors.get("token_embd.weight")
@@ -318,7 +296,8 @@ class Keys:
         spec.logit_cap = logit_cap
         spec.ropes = self._ropes
         spec.layers = [
-            self._layer(i, mixer, feed_forward, tensors or {}) for i, mixer in enumerate(mixers)
+            self._layer(i, mixer, part, tensors or {})
+            for i, (mixer, part) in enumerate(zip(mixers, feed_forward, strict=True))
         ]
         for layer in spec.layers:
             layer.pre_norms, layer.post_norms = pre_norms, post_norms
@@ -367,21 +346,11 @@ class Keys:
         layer = _core.LayerSpec()
         layer.mixer = mixer
         layer.feed_forward = feed_forward
-        layer.sources = {**tensors, **self._fused_sources(index, mixer)}
+        sources = {**tensors, **fused.query_key_value(self._file.tensors, index, mixer)}
+        if isinstance(feed_forward, _core.ExpertsSpec):
+            sources |= fused.gate_and_up_of_experts(self._file.tensors, index, feed_forward)
+        layer.sources = sources
         return layer
-
-    def _fused_sources(self, index: int, mixer: _core.AttentionSpec) -> dict[str, _core.Source]:
-        """Queries, keys and values as row ranges of one tensor, in files that have it."""
-        query, key = mixer.n_head * mixer.head_dim, mixer.n_kv_head * mixer.head_dim
-        if query + 2 * key >= 2**31:
-            return {}  # the core will refuse so many heads
-        first = {"attn_q": 0, "attn_k": query, "attn_v": query + key}
-        return {
-            f"{name}.{kind}": _core.Source(f"attn_qkv.{kind}", row, query + 2 * key)
-            for kind in ("weight", "bias")
-            if f"blk.{index}.attn_qkv.{kind}" in self._file.tensors
-            for name, row in first.items()
-        }
 
     def _add_rope(self, inverse: npt.NDArray[np.float64], magnitude: float = 1.0) -> int:
         self._ropes.append(_core.RopeSpec(inverse, magnitude))
