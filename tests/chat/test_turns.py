@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -241,6 +243,35 @@ def test_a_full_context_stops_or_drops_as_asked(model):
     assert len(chat.tokens) < 256
     with pytest.raises(ContextFullError, match="this message alone"):
         chat.send("x" * 300)
+
+
+@pytest.mark.parametrize("on_full", ["stop", "drop"])
+def test_a_message_that_is_sure_not_to_fit_is_refused_without_being_encoded(
+    model, monkeypatch, on_full
+):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5, on_full=on_full)
+    chat.send("hi").result()
+    before = (chat.turns, chat.tokens)
+    monkeypatch.setattr(type(model.tokenizer), "encode", None)
+    with pytest.raises(ContextFullError, match="100,000 characters has at least"):
+        chat.send("x" * 100_000)
+    assert (chat.turns, chat.tokens) == before
+
+
+def test_only_what_a_template_writes_of_a_message_has_to_fit(folder):
+    trimming = TEMPLATE.replace("message.content", "message.content | trim")
+    chat = chat_model(folder, template=trimming).chat(sampling=SAMPLED, max_tokens=5)
+    chat.send("hi" + " " * 100_000).result()
+    assert len(chat.turns) == 1
+
+
+def test_a_long_past_is_dropped_for_a_message_that_fits(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5, on_full="drop")
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    chat._history = replace(chat._history, turns=(replace(chat.turns[0], user="x" * 99_999),))
+    chat.send("hi").result()
+    assert chat.dropped == 1
 
 
 def test_an_answer_may_fill_the_context_to_its_end(model):

@@ -122,8 +122,10 @@ class PromptEncoder:
         Raises:
             ContextFullError: the prompt does not fit.
         """
-        whole = prompt = self.prompt(history.messages(user=user), known)
         limit = n_ctx - (reserve or 0)
+        text = self._render(history.messages(user=user))
+        self._check_room(text, history, user, limit, drops=reserve is not None)
+        whole = prompt = self._going_on(known, text)
         if len(prompt.ids) <= limit:
             return history, prompt
         if reserve is None:
@@ -157,6 +159,24 @@ class PromptEncoder:
         return history.dropping(gone), prompt
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _check_room(
+        self, text: PromptText, history: Exchanges, user: str, limit: int, *, drops: bool
+    ) -> None:
+        """Refuse what is sure not to fit without encoding it, which could take minutes.
+
+        Only what a template has written tells: it may trim a message, or leave it out.
+        """
+        fewest = self._tokenizer.fewest_tokens(text.text)
+        if fewest > limit and drops:
+            alone = self._render(history.dropping(len(history.turns)).messages(user=user))
+            fewest = self._tokenizer.fewest_tokens(alone.text)
+        if fewest > limit:
+            raise ContextFullError(
+                f"the prompt with this message of {len(user):,} characters has at least "
+                f"{fewest:,} tokens, more than the {limit} that the context has for it; shorten "
+                "it, or load the model with a larger n_ctx"
+            )
 
     def _render(self, messages: Sequence[Message], *, opens_answer: bool = True) -> PromptText:
         return self._template.render(

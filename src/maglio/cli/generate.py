@@ -26,7 +26,7 @@ from maglio.cli.terminal import (
 from maglio.cli.text_options import TextOptions
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
-from maglio.model import Prompt
+from maglio.prompt import Prompt, encoded
 from maglio.references import read_reference
 
 
@@ -94,7 +94,10 @@ def generate(
 
 
 def _prompt(model: maglio.Model, text: str, *, special: bool) -> Prompt:
-    return model.tokenizer.encode(text, parse_special=True) if special and text else text
+    if not special:
+        return text
+    sizes = {"n_vocab": model.engine.n_vocab, "n_ctx": model.engine.n_ctx}
+    return encoded(text, model.tokenizer, **sizes, parse_special=True)
 
 
 def _write(stream: Stream, writer: TokenWriter | None) -> bool:

@@ -113,6 +113,15 @@ class VocabularyTokenizer(ABC):
             ids.append(vocabulary.eos_id)
         return ids
 
+    def fewest_tokens(self, text: str) -> int:
+        """Return a lower bound of the number of tokens in ``text``, without encoding it.
+
+        It is what the text would have if all its tokens were as long as the longest one.
+        """
+        # What stands for invalid bytes may get shorter, so it does not count.
+        data = text.encode("utf-8", "ignore").translate(None, self._droppable)
+        return -(-len(data) // self._longest)
+
     def decode(
         self, ids: Iterable[int], *, show_control: bool = False, continues: bool = False
     ) -> str:
@@ -146,6 +155,21 @@ class VocabularyTokenizer(ABC):
         Raises :class:`InvalidArgumentError` for an id outside the vocabulary.
         """
         return self._kind(token) in (TokenKind.CONTROL, TokenKind.UNKNOWN)
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token as it stands in the vocabulary.
+
+        What a token stands for in a text is no longer: a space is one byte there, or several.
+        """
+        return max(
+            len(text) if text.isascii() else len(utf8_of(text)) for text in self._vocabulary.tokens
+        )
+
+    @cached_property
+    def _droppable(self) -> bytes:
+        """The bytes that encoding may leave out."""
+        return b""
 
     def _kind(self, token: int) -> int:
         if not 0 <= token < len(self._kinds):
