@@ -4,8 +4,8 @@
 // frozen_automaton.h, in the byte order of the machine that wrote it. Opening checks everything a
 // reader relies on, so a damaged or hostile file is refused and never read out of bounds. Files of
 // up to 64 MiB are read; the pages of larger ones stay the file's. Writing into one of these in
-// place makes drafts wrong, never output, and cutting it short ends the program (SIGBUS): replace
-// an index file, as save_index does by renaming.
+// place makes drafts wrong, never output, and cutting it short ends the program (SIGBUS): write a
+// new file and rename it over the old one.
 #ifndef MAGLIO_INDEX_FILE_H_
 #define MAGLIO_INDEX_FILE_H_
 
@@ -24,11 +24,10 @@ class IndexFileError : public std::runtime_error {
       : std::runtime_error("index file '" + path + "': " + reason) {}
 };
 
-// Writes a temporary file beside `path`, syncs it, and renames it over `path`: a crash leaves the
-// old file or the new one. `fingerprint` names the tokenizer that made the ids (at most 4096
-// bytes). Throws IndexFileError.
-void save_index(const FrozenAutomaton& index, const std::string& path,
-                const std::string& fingerprint);
+// Writes an index file into an open one, from where that stands. `fingerprint` names the tokenizer
+// that made the ids. Throws std::invalid_argument when it has more than 4096 bytes, and
+// std::system_error when it cannot be written.
+void write_index(const FrozenAutomaton& index, int descriptor, const std::string& fingerprint);
 
 struct OpenedIndex {
   std::shared_ptr<const FrozenAutomaton> index;

@@ -75,8 +75,10 @@ class FrozenAutomaton:
         Open an index file. ``IndexFileError`` if it is damaged, foreign, or has another fingerprint than the one given.
         """
 
-    def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None:
-        """Write an index file atomically; ``fingerprint`` names the tokenizer."""
+    def write(self, descriptor: int, *, fingerprint: str) -> None:
+        """
+        Write an index file into an open file; ``fingerprint`` names the tokenizer. ``OSError`` if it cannot be written.
+        """
 
     def cursor(self) -> FrozenCursor:
         """A new cursor, which keeps the index alive."""
