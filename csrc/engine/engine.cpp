@@ -80,17 +80,16 @@ void run(Pass& pass, int member) {
   compute_logits(pass, member);
 }
 
-// Names the segment in a message, where there are several.
-std::string of_segment(int index, int count) {
-  return count == 1 ? "" : "segment " + std::to_string(index) + ": ";
-}
-
 std::string out_of_range(const std::string& name, int64_t value, int low, int high) {
   return name + " is " + std::to_string(value) + ", must be an integer from " +
          std::to_string(low) + " to " + std::to_string(high);
 }
 
 }  // namespace
+
+std::string of_segment(int index, int count) {
+  return count == 1 ? "" : "segment " + std::to_string(index) + ": ";
+}
 
 Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads,
                size_t cache_budget)
@@ -141,7 +140,7 @@ void Engine::check(const Segment* segments, int count) const {
 void Engine::reserve(const Segment* segments, int count) {
   size_t missing = 0;
   for (int i = 0; i < count; ++i) {
-    segments[i].cache->check_room(segments[i].n);
+    segments[i].cache->check_room(segments[i].n, of_segment(i, count));
     missing += segments[i].cache->prepare(segments[i].n);
   }
   std::vector<PageRef> loan = pages_->lend(missing);
