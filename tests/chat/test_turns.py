@@ -340,12 +340,19 @@ def test_senseless_arguments_are_refused(model, arguments):
 
 def test_a_model_without_chatml_tokens_still_ends_its_turns(folder):
     model = chat_model(folder, template=None)
-    assert model.chat().stop == ()
+    assert model.chat()._encoder.stop == ()
     model.tokenizer.control_tokens  # noqa: B018 (cached)
     vocabulary = dict(model.tokenizer.control_tokens)
     del vocabulary["<|im_end|>"]
     model.tokenizer.__dict__["control_tokens"] = vocabulary
-    assert model.chat().stop == ("<|im_end|>",)
+    assert model.chat()._encoder.stop == ("<|im_end|>",)
+    chat, endings = model.chat(stop=["e"]), []
+    begin = chat._stream.answer
+    chat._stream.answer = lambda ids, ending, progress: (
+        endings.append(ending.stop) or begin(ids, ending, progress)
+    )
+    chat.send("hi").close()
+    assert endings == [("e", "<|im_end|>")]
 
 
 def test_the_template_gets_tools_and_variables_with_every_turn(folder):

@@ -319,6 +319,12 @@ def test_what_is_asked_for_wins_over_what_was_saved(environment, tmp_path):
     assert new["system"] == "Be kind."
     assert new["references"] == [{"path": str(doc)}]
     assert len(new["turns"]) == 3
+    limits = ("-n", "2", "--stop", "END", "--on-full", "drop")
+    pipe(environment, "/clear\n", "--conversation", str(path), *limits)
+    pipe(environment, "/clear\n", "--conversation", str(path), "-n", "5")
+    assert document(path)["limits"] == {"max_tokens": 5, "stop": ["END"], "on_full": "drop"}
+    pipe(environment, "/unset stop\n/unset on_full\n", "--conversation", str(path))
+    assert document(path)["limits"] == {"max_tokens": 5, "stop": [], "on_full": "stop"}
     pipe(environment, "/unset system\n", "--conversation", str(path), "--reference", str(doc))
     last = document(path)
     assert last["system"] is None

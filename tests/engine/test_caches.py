@@ -183,7 +183,7 @@ def test_a_full_context_says_how_full(engine: NativeEngine) -> None:
         ContextFullError, match=r"segment 1: 2 tokens do not fit: 199 of .* 200 .*; shorten"
     ):
         engine.forward([Segment(other, [1], 1), Segment(cache, [1, 2], 1)])
-    with pytest.raises(ContextFullError, match="^2 tokens do not fit"):
+    with pytest.raises(ContextFullError, match=r"^2 tokens do not fit"):
         engine.forward([Segment(cache, [1, 2], 1)])
     assert (other.length, cache.length) == (0, 199)
     assert engine.forward([Segment(cache, [1], 1)])[0].shape == (1, engine.n_vocab)

@@ -24,7 +24,7 @@ from maglio.chat.rendered import Rendered
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
 from maglio.text.prompt_text import PromptText
-from maglio.text.template import ChatTemplate, Message
+from maglio.text.template import FALLBACK_END, ChatTemplate, Message
 
 
 class PromptEncoder:
@@ -49,6 +49,12 @@ class PromptEncoder:
         self._tokenizer = tokenizer
         self._tools = tools
         self._variables = variables
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """The text that ends an answer where no token does: the format is plain text then."""
+        is_text = FALLBACK_END not in self._tokenizer.control_tokens
+        return (FALLBACK_END,) if self._template.is_fallback and is_text else ()
 
     def prompt(
         self, messages: Sequence[Message], known: Rendered, *, opens_answer: bool = True

@@ -14,6 +14,7 @@ import typer
 from maglio.chat import Conversation
 from maglio.cli.answer_writer import View
 from maglio.cli.chat_commands import load_with_notes
+from maglio.cli.chat_settings import Settings
 from maglio.cli.drafting_options import DraftingOptions, HistoryOptions
 from maglio.cli.line_reader import LineReader, PipeReader, TerminalReader
 from maglio.cli.model_options import ModelOptions
@@ -130,11 +131,16 @@ def chat(
         on_prefill=PrefillProgress(),
         template_variables=template_variables(variables),
     )
+    settings = Settings(talk)
     if conversation is not None and _exists(conversation):
+        asked, mine = given(context), (talk.max_tokens, talk.stop, talk.on_full)
         load_with_notes(talk, conversation)
-        talk.sampling = sampling.over(talk.sampling, params, given(context))
+        talk.sampling = sampling.over(talk.sampling, params, asked)
         if system is not None:
             talk.system = system
+        for name, value in zip(("max_tokens", "stop", "on_full"), mine, strict=True):
+            if name in asked:
+                setattr(talk, name, value)
     _refer(talk, drafting.reference or ())
     if stats:
         note(f"seed {talk.sampling.seed}")
@@ -145,7 +151,15 @@ def chat(
         as_json=as_json,
     )
     reader = _reader(first, single_turn=single_turn)
-    loop = Repl(talk, reader, sys.stdout, view, autosave=conversation, single_turn=single_turn)
+    loop = Repl(
+        talk,
+        reader,
+        sys.stdout,
+        view,
+        autosave=conversation,
+        single_turn=single_turn,
+        settings=settings,
+    )
     if status := loop.run(first):
         raise typer.Exit(status)
 

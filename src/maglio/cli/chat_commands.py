@@ -55,6 +55,7 @@ class ChatCommands:
     Args:
         chat: the conversation.
         view: how it is shown.
+        settings: its settings.
         answer: what to do with an answer that a command brings about.
         home: the file that ``/save`` and ``/load`` mean when none is named.
     """
@@ -64,6 +65,7 @@ class ChatCommands:
         chat: Conversation,
         view: View,
         *,
+        settings: Settings,
         answer: Callable[[Answer], None],
         home: Path | None,
     ) -> None:
@@ -71,7 +73,7 @@ class ChatCommands:
         self._view = view
         self._answer = answer
         self._home = home
-        self._settings = Settings(chat)
+        self._settings = settings
         self._drafting: bool | maglio.Speculation = chat.speculation or True  # for /spec on
         self._by_name: dict[str, Callable[[str], None]] = {
             "help": lambda _: note(HELP),

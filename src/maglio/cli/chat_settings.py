@@ -28,13 +28,13 @@ class Settings:
     """The settings of a conversation.
 
     Args:
-        chat: the conversation.
+        chat: the conversation, as it begins: what is then changed can be brought back to this.
     """
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
-        self._max_tokens = chat.max_tokens  # what it began with, for /unset
-        self._stop = chat.stop
+        # What it began with, for /unset.
+        self._max_tokens, self._stop, self._on_full = chat.max_tokens, chat.stop, chat.on_full
 
     def lines(self) -> list[str]:
         """All of them, as they are."""
@@ -79,7 +79,7 @@ class Settings:
         if name == "max_tokens":
             self._chat.max_tokens = self._max_tokens
         elif name == "on_full":
-            self._chat.on_full = "stop"
+            self._chat.on_full = self._on_full
         elif name == "stop":
             self._chat.stop = self._stop
         elif name == "logit_bias":

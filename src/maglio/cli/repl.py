@@ -15,6 +15,7 @@ from maglio.chat import Conversation
 from maglio.chat.turn import Answer
 from maglio.cli.answer_writer import AnswerWriter, View, write_json
 from maglio.cli.chat_commands import CHANGING, ChatCommands, QuitError
+from maglio.cli.chat_settings import Settings
 from maglio.cli.entry import Entry
 from maglio.cli.interrupts import Interrupts
 from maglio.cli.line_reader import LineReader
@@ -33,6 +34,7 @@ class Repl:
         view: how they are shown.
         autosave: save here after each change.
         single_turn: leave after one answer.
+        settings: what ``/set`` changes; begins with the conversation as it is now when ``None``.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Repl:
         *,
         autosave: Path | None = None,
         single_turn: bool = False,
+        settings: Settings | None = None,
     ) -> None:
         self._chat = chat
         self._reader = reader
@@ -54,7 +57,9 @@ class Repl:
         self._failed = False
         self._ended = False
         self._interrupts = Interrupts()
-        self._commands = ChatCommands(chat, view, answer=self._answer, home=autosave)
+        self._commands = ChatCommands(
+            chat, view, settings=settings or Settings(chat), answer=self._answer, home=autosave
+        )
 
     def run(self, first: str | None = None) -> int:
         """Talk until the input ends; return the exit status, 1 if a line of a pipe failed.
