@@ -126,6 +126,10 @@ def test_what_is_pasted_or_fenced_is_a_message_to_the_letter(terminal, tmp_path)
         say(child, typed)
         child.expect_exact("max_tokens is reached")
         child.expect_exact(PROMPT)
+    for typed in (pasted.format("/undo"), "\x1b[A"):  # and brought back with the arrow key
+        say(child, typed)
+        child.expect_exact("max_tokens is reached")
+        child.expect_exact(PROMPT)
     say(child, "/" + pasted.format("help"))  # it begins with what was typed: a command
     child.expect_exact("/reference")
     child.expect_exact(PROMPT)
@@ -134,7 +138,7 @@ def test_what_is_pasted_or_fenced_is_a_message_to_the_letter(terminal, tmp_path)
     child.expect_exact("/reference")
     child.expect_exact(PROMPT)
     turns = saved(child, tmp_path / "talk.json")["turns"]
-    assert [turn["user"] for turn in turns] == list(messages.values())
+    assert [turn["user"] for turn in turns] == [*messages.values(), "/undo", "/undo"]
 
 
 def test_ctrl_c_while_a_folder_is_indexed_goes_back_to_the_prompt(terminal, tmp_path):

@@ -53,7 +53,7 @@ class SavedChat:
     limits: Limits | None = None
 
     def turns_for(self, tokenizer: Tokenizer) -> tuple[Turn, ...]:
-        """The turns in ids of ``tokenizer``: answers are encoded anew if another one made theirs."""
+        """The turns in ids of ``tokenizer``; answers in those of another are encoded anew."""
         if self.fingerprint == tokenizer.fingerprint:
             return self.turns
         return tuple(
