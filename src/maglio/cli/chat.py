@@ -30,7 +30,7 @@ from maglio.cli.options import (
 from maglio.cli.repl import Repl
 from maglio.cli.sampling_options import SamplingOptions
 from maglio.cli.streams import note
-from maglio.cli.terminal import PrefillProgress, wants_color
+from maglio.cli.terminal import PrefillProgress, note_seed, wants_color
 from maglio.cli.text_options import TextOptions, read_bytes, standard_input, without_bom
 from maglio.errors import InvalidArgumentError
 
@@ -131,7 +131,7 @@ def chat(
         on_prefill=PrefillProgress(),
         template_variables=template_variables(variables),
     )
-    settings = Settings(talk)
+    settings = Settings(talk, loaded.tokenizer)
     if conversation is not None and _exists(conversation):
         asked, mine = given(context), (talk.max_tokens, talk.stop, talk.on_full)
         load_with_notes(talk, conversation)
@@ -143,7 +143,7 @@ def chat(
                 setattr(talk, name, value)
     _refer(talk, drafting.reference or ())
     if stats:
-        note(f"seed {talk.sampling.seed}")
+        note_seed(talk.sampling)
     view = View(
         color=wants_color(color, sys.stdout),
         thinking=not hide_thinking,

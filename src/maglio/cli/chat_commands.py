@@ -16,7 +16,7 @@ from maglio.chat.turn import Answer
 from maglio.cli.answer_writer import View
 from maglio.cli.chat_settings import Settings, whole
 from maglio.cli.streams import note
-from maglio.cli.terminal import details, summary
+from maglio.cli.terminal import details, note_seed, summary
 from maglio.errors import InvalidArgumentError
 
 HELP = """\
@@ -158,7 +158,8 @@ class ChatCommands:
         stats = self._chat.stats
         used = len(self._chat.tokens)
         note(f"{summary(stats)}\n{details(stats)}\ncontext {used} tokens, room for ", end="")
-        note(f"{self._chat.room}\nseed {self._chat.sampling.seed}")
+        note(str(self._chat.room))
+        note_seed(self._chat.sampling)
 
     def _spec(self, choice: str) -> None:
         if choice:

@@ -10,10 +10,17 @@ import dataclasses
 from typing import Any
 
 from maglio.chat import Conversation
-from maglio.cli.sampling_options import RANDOM_SEED, bias, drawn_seed, order
+from maglio.cli.sampling_options import (
+    RANDOM_SEED,
+    bias,
+    default_breakers,
+    drawn_seed,
+    order,
+)
 from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
+from maglio.text import Tokenizer
 
 _PARAMS = {
     field.name: field for field in dataclasses.fields(SamplingParams) if field.name != "logit_bias"
@@ -29,10 +36,12 @@ class Settings:
 
     Args:
         chat: the conversation, as it begins: what is then changed can be brought back to this.
+        tokenizer: the model's.
     """
 
-    def __init__(self, chat: Conversation) -> None:
+    def __init__(self, chat: Conversation, tokenizer: Tokenizer) -> None:
         self._chat = chat
+        self._tokenizer = tokenizer
         # What it began with, for /unset.
         self._max_tokens, self._stop, self._on_full = chat.max_tokens, chat.stop, chat.on_full
 
@@ -101,6 +110,9 @@ class Settings:
 
     def _set_sampling(self, name: str, value: object) -> None:
         changes: dict[str, Any] = {name: value}
+        before = self._chat.sampling
+        if name == "dry_multiplier" and before.dry_multiplier == 0.0 and not before.dry_breakers:
+            changes["dry_breakers"] = default_breakers(self._tokenizer)  # as --dry-multiplier has
         self._chat.sampling = dataclasses.replace(self._chat.sampling, **changes)
 
 

@@ -20,6 +20,7 @@ from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
     details,
+    note_seed,
     summary,
     wants_color,
 )
@@ -88,7 +89,7 @@ def generate(
     note(summary(stream.stats))
     if stats:
         note(details(stream.stats))
-        note(f"seed {params.seed}")
+        note_seed(params)
     if interrupted:
         raise typer.Exit(130)
 

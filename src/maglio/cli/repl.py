@@ -32,9 +32,9 @@ class Repl:
         reader: where entries come from.
         out: where answers go.
         view: how they are shown.
+        settings: what ``/set`` changes.
         autosave: save here after each change.
         single_turn: leave after one answer.
-        settings: what ``/set`` changes; begins with the conversation as it is now when ``None``.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Repl:
         out: TextIO,
         view: View,
         *,
+        settings: Settings,
         autosave: Path | None = None,
         single_turn: bool = False,
-        settings: Settings | None = None,
     ) -> None:
         self._chat = chat
         self._reader = reader
@@ -58,7 +58,7 @@ class Repl:
         self._ended = False
         self._interrupts = Interrupts()
         self._commands = ChatCommands(
-            chat, view, settings=settings or Settings(chat), answer=self._answer, home=autosave
+            chat, view, settings=settings, answer=self._answer, home=autosave
         )
 
     def run(self, first: str | None = None) -> int:

@@ -56,8 +56,6 @@ _SAME = (
     "ignore_eos",
 )
 _GIVES = {"sampling_seq": "order"}  # options that are named otherwise than what they give
-DRY_BREAKERS = (r"\n", ":", '"', "*")
-"""What breaks repetitions where nothing else is named, as in llama.cpp."""
 RANDOM_SEED = -1
 """Stands for a seed that is drawn."""
 
@@ -272,7 +270,7 @@ class SamplingOptions:
     def _breakers(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         texts = self.dry_breakers
         if texts is None:
-            texts = ["none"] if self.dry_multiplier == 0.0 else [*DRY_BREAKERS]
+            return () if self.dry_multiplier == 0.0 else default_breakers(tokenizer)
         wanted = [unescape(text).encode(errors="surrogateescape") for text in texts]
         return breakers([text for text in wanted if text != b"none"], tokenizer)
 
@@ -287,6 +285,11 @@ def order(option: str) -> str | tuple[str, ...]:
         return option
     steps = [step.strip().lower().replace("-", "_") for step in re.split("[;,]", option)]
     return tuple(_SPELLED.get(step, step) for step in steps)
+
+
+def default_breakers(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What breaks repetitions where nothing else is named, as in llama.cpp."""
+    return breakers([b"\n", b":", b'"', b"*"], tokenizer)
 
 
 def breakers(texts: Iterable[bytes], tokenizer: Tokenizer) -> tuple[int, ...]:
