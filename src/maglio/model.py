@@ -271,6 +271,7 @@ class Model:
         stop: Sequence[str] = (),
         on_prefill: Callable[[int, int], None] | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
         template_variables: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Start a conversation.
@@ -288,6 +289,8 @@ class Model:
             stop: an answer ends before the first of these texts, besides where the model ends it.
             on_prefill: called with (tokens done, tokens in all) while a message is read.
             tools: descriptions of the tools that the model may call, for the chat template.
+            chat_template: which of the templates in the model file, such as ``"rag"``. When
+                ``None``: ``tool_use`` where there are tools and it, else the default one.
             template_variables: more of what the template reads, such as
                 ``{"enable_thinking": False}``.
 
@@ -307,6 +310,7 @@ class Model:
             stop=stop,
             on_prefill=on_prefill,
             tools=tools,
+            chat_template=chat_template,
             template_variables=template_variables,
         )
 

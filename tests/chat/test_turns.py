@@ -355,6 +355,15 @@ def test_a_model_without_chatml_tokens_still_ends_its_turns(folder):
     assert endings == [("e", "<|im_end|>")]
 
 
+def test_a_conversation_may_have_one_of_several_templates(folder):
+    model = chat_model(folder, template={"default": TEMPLATE, "rag": "[RAG]" + TEMPLATE})
+    chat = model.chat(chat_template="rag", max_tokens=3)
+    chat.send("hi").result()
+    assert model.tokenizer.decode(chat.tokens).startswith("[RAG]")
+    with pytest.raises(InvalidArgumentError, match=r"'other', must be .*: default, rag"):
+        model.chat(chat_template="other")
+
+
 def test_the_template_gets_tools_and_variables_with_every_turn(folder):
     template = (
         "{% for tool in tools or [] %}[{{ tool.name }}]{% endfor %}{{ mood }}"

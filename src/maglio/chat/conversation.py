@@ -52,13 +52,18 @@ class Conversation:
         stop: Sequence[str],
         on_prefill: Callable[[int, int], None] | None,
         tools: Sequence[Mapping[str, Any]] | None,
+        chat_template: str | None,
         template_variables: Mapping[str, Any] | None,
     ) -> None:
         self._limits = Limits(max_tokens=max_tokens, stop=stop, on_full=on_full)
         self.on_prefill = on_prefill
         self._model = model
         self._encoder = PromptEncoder(
-            model.chat_template, model.tokenizer, tools=tools, variables=template_variables
+            model.chat_template,
+            model.tokenizer,
+            tools=tools,
+            variables=template_variables,
+            name=chat_template,
         )
         self._use = OneThread("this conversation")
         self._history = Exchanges(system)

@@ -24,7 +24,7 @@ from maglio.chat.rendered import Rendered
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
 from maglio.text.prompt_text import PromptText
-from maglio.text.template import FALLBACK_END, ChatTemplate, Message
+from maglio.text.template import DEFAULT, FALLBACK_END, ChatTemplate, Message
 
 
 class PromptEncoder:
@@ -35,6 +35,10 @@ class PromptEncoder:
         tokenizer: the model's.
         tools: descriptions of the tools that the model may call, for the template.
         variables: more of what the template reads.
+        name: which of several templates; the usual one when ``None``.
+
+    Raises:
+        InvalidArgumentError: there is no template of this name.
     """
 
     def __init__(
@@ -44,17 +48,22 @@ class PromptEncoder:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> None:
+        if name is not None:
+            template.check_name(name)
         self._template = template
         self._tokenizer = tokenizer
         self._tools = tools
         self._variables = variables
+        self._name = name
 
     @property
     def stop(self) -> tuple[str, ...]:
         """The text that ends an answer where no token does: the format is plain text then."""
+        is_fallback = self._template.is_fallback and self._name in (None, DEFAULT)
         is_text = FALLBACK_END not in self._tokenizer.control_tokens
-        return (FALLBACK_END,) if self._template.is_fallback and is_text else ()
+        return (FALLBACK_END,) if is_fallback and is_text else ()
 
     def prompt(
         self, messages: Sequence[Message], known: Rendered, *, opens_answer: bool = True
@@ -189,6 +198,7 @@ class PromptEncoder:
             messages,
             tools=self._tools,
             variables=self._variables,
+            name=self._name,
             add_generation_prompt=opens_answer,
         )
 

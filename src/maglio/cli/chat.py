@@ -21,6 +21,7 @@ from maglio.cli.model_options import ModelOptions
 from maglio.cli.option_groups import given, with_option_groups
 from maglio.cli.options import (
     OUTPUT,
+    ChatTemplateOption,
     ColorOption,
     MaxTokensOption,
     TemplateVariablesOption,
@@ -84,6 +85,7 @@ def chat(
         Literal["stop", "drop"],
         typer.Option("--on-full", help="When the context is full: stop, or drop oldest turns."),
     ] = "stop",
+    chat_template: ChatTemplateOption = None,
     variables: TemplateVariablesOption = None,
     conversation: Annotated[
         Path | None,
@@ -129,6 +131,7 @@ def chat(
         on_full=on_full,
         stop=texts.stops,
         on_prefill=PrefillProgress(),
+        chat_template=chat_template,
         template_variables=template_variables(variables),
     )
     settings = Settings(talk, loaded.tokenizer)
