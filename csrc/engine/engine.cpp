@@ -59,10 +59,12 @@ void compute_logits(Pass& pass, int member) {
       static_cast<int>(model.layers.size()) * kLayerPhases,
       {{head.view(), pass.scratch.embd_in.view(pass.width()), pass.logits, n, head.rows()}});
   const float scale = model.spec.logit_scale, cap = model.spec.logit_cap;
-  if (scale == 1.0f && cap == 0.0f) return;
+  const Vector& bias = model.output_bias;
+  if (bias.empty() && scale == 1.0f && cap == 0.0f) return;
   const int n_vocab = model.spec.n_vocab;
   pass.each_row(member, n, [&](int i) {
     float* row = pass.logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab);
+    for (size_t t = 0; t < bias.size(); ++t) row[t] += bias[t];
     if (scale != 1.0f) {
       for (int t = 0; t < n_vocab; ++t) row[t] *= scale;
     }

@@ -43,6 +43,7 @@ struct Model {
   Matrix embedding;
   Matrix head;  // empty when the embedding serves as the head
   Vector output_norm;
+  Vector output_bias;  // of the logits; may be empty
 
   // Calls v(tensor name, ...) for each weight that is the model's, and in(i, name, ...) for each of
   // layer i.
@@ -52,6 +53,7 @@ struct Model {
     v("token_embd.weight", self.embedding, self.spec.n_vocab, n_embd);
     v("output_norm.weight", self.output_norm, n_embd);
     v("output.weight", self.head, self.spec.n_vocab, n_embd, kIfPresent);
+    v("output.bias", self.output_bias, self.spec.n_vocab, kIfPresent);
     for (size_t i = 0; i < self.layers.size(); ++i) {
       const auto prefixed = [&](const char* name, auto& weight, auto... shape) {
         in(i, name, weight, shape...);

@@ -568,9 +568,9 @@ class Recycling:
 class SpecialTokens:
     """Cuts special tokens out of a text, longer ones first."""
 
-    def __init__(self, tokens: Sequence[tuple[bytes, int, bool]]) -> None:
+    def __init__(self, tokens: Sequence[tuple[bytes, int, bool, bool, bool]]) -> None:
         """
-        ``tokens``: (text, id, control) each. Raises ValueError for an empty or repeated text.
+        ``tokens``: (text, id, control, strips_left, strips_right) each. Raises ValueError for an empty or repeated text.
         """
 
     def split(self, text: bytes, parse_control: bool) -> list[tuple[int, int, int]]:
