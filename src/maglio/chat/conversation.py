@@ -196,12 +196,11 @@ class Conversation:
         self._settle()
         if not isinstance(text, str):
             raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
-        n_ctx = self._model.engine.n_ctx
-        reserve = self._limits.reserve(n_ctx)
+        n_ctx, limits = self._model.engine.n_ctx, self._limits
         history, prompt = self._encoder.fit(
-            self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
+            self._history, text, self._rendered, n_ctx=n_ctx, reserve=limits.reserve(n_ctx)
         )
-        ending = self._limits.ending(self._encoder.stop)
+        ending = limits.ending(self._encoder.stop)
         stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
         before, spent = (self._history, self._rendered), self._spent
         self._history = history
