@@ -97,6 +97,9 @@ LOOK_ALIKES = [
     "x<|channel|>y <fim_prefix> [EMPTY_65802] <|im_end|>\n\n\n\n",
     "one Ends here, one Ends he, one Ends",
     "[multimodal] <image_soft_token> </s><s>",
+    "a \n\t<mask> \u00a0 <mask>\v\f b  [MASK]  [MASK] \r\n c",
+    "<|im_end|> \n a </s>  b <s>  c <|endoftext|>  [multimodal]  \n\n\n \n x",
+    "  <mask>  [multimodal]  \n\n\n  [MASK]  ",
 ]
 
 BYTES = [
@@ -136,7 +139,7 @@ def write_gguf(metadata: dict[str, Any], path: Path) -> None:
     """Write a file with a vocabulary and no tensors."""
     writer = gguf.GGUFWriter(path, "llama")
     for key, value in metadata.items():
-        if not key.startswith("tokenizer.ggml."):
+        if key != "general.name" and not key.startswith("tokenizer.ggml."):
             continue
         if isinstance(value, bool):
             writer.add_bool(key, value)

@@ -229,6 +229,10 @@ def test_without_a_seed_sampling_differs_and_can_be_repeated():
     again = json.loads(maglio(*arguments, "--seed", str(first["seed"])).stdout)
     assert again["text"] == first["text"]
     stats = maglio("generate", "-p", "x", "-n", "2", "--seed", "77", "--stats").stderr
+    assert b"seed" not in stats  # nothing is drawn
+    stats = maglio(
+        "generate", "-p", "x", "-n", "2", "--seed", "77", "--temp", "1", "--stats"
+    ).stderr
     assert b"seed 77\n" in stats
 
 

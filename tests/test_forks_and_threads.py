@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import resource
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ from maglio.engine.session import Session
 from maglio.errors import ContextFullError, MaglioError
 from maglio.gguf import ModelFile
 from support.models import TINY, write_model
+from support.real_models import real_model_path
 
 # Python 3.12 and later say of any process with threads what these tests say of ours.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -146,6 +149,50 @@ def test_threads_that_the_system_refuses_are_an_error_and_not_the_end(path):
     assert "of 256" in error
     assert "fewer threads" in error
     assert tokens == "3"
+
+
+NO_THREADS = """
+import sys
+import threading
+import maglio
+from maglio.errors import MaglioError
+try:
+    threading.Thread(target=int).start()
+except RuntimeError:
+    print("no thread")
+try:
+    maglio.load(n_ctx=256, threads=2)  # the loader has shares for two, and does them all itself
+except MaglioError as error:
+    print(error)
+model = maglio.load(n_ctx=256, threads=1)
+model._chat_template = "{{ messages[0].content }}"  # not a known one: its process renders
+chat = model.chat(max_tokens=3, references=["on and on " * 999])
+print(len(chat.send("on and on").result()) > 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+def test_where_no_thread_can_be_started_one_is_enough_for_everything():
+    real_model_path("smollm2-135m")
+    # A thread has a stack of the size that this limit names, and there is no room for it.
+    stack, room = 64 << 30, 32 << 30
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+
+    done = subprocess.run(
+        [sys.executable, "-c", NO_THREADS],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+        preexec_fn=limit,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    refused, error, said = done.stdout.splitlines()
+    assert (refused, said) == ("no thread", "True")
+    assert "the system refused to start thread 2 of 2" in error
 
 
 def test_a_session_is_filled_by_many_threads_up_to_its_end_and_not_beyond(model):

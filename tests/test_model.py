@@ -156,6 +156,16 @@ def test_a_prompt_longer_than_the_context_says_both_numbers(model):
         model.session().forward([5] * 300)
 
 
+def test_a_text_that_is_sure_not_to_fit_is_refused_without_being_encoded(model, monkeypatch):
+    text = "a quick word " * 100_000
+    fewest = model.tokenizer.fewest_tokens(text)
+    monkeypatch.setattr(type(model.tokenizer), "encode", None)
+    with pytest.raises(maglio.ContextFullError, match=rf"at least {fewest:,} tokens.* of 256"):
+        model.generate(text)
+    [failed] = model.generate_many([text])
+    assert isinstance(failed.error, maglio.ContextFullError)
+
+
 @pytest.mark.parametrize(
     "tokens",
     [

@@ -17,6 +17,7 @@ from maglio.cli import generate as cli_generate
 from maglio.cli.app import app
 from maglio.cli.terminal import summary
 from maglio.decode import GenerationStats, SourceCounts
+from maglio.draft.reference import save_index
 from maglio.draft.source import DraftSource
 from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
 from maglio.references import index_files, index_reference, read_reference
@@ -182,7 +183,7 @@ def test_a_reference_is_bounded(folder, monkeypatch, limit, value):
 
 def test_index_files_are_opened_and_bound_to_their_tokenizer(folder):
     path = folder / "docs.maglio"
-    index_files([folder / "a.txt"], LETTERS).save(path, fingerprint=LETTERS.fingerprint)
+    save_index(index_files([folder / "a.txt"], LETTERS), path, fingerprint=LETTERS.fingerprint)
     assert draft_after(read_reference(path, LETTERS), "fi") == b"rst"
     with pytest.raises(IndexFileError, match="made with the tokenizer 'letters', not 'capitals'"):
         read_reference(path, Capitals())
@@ -307,6 +308,6 @@ def test_a_binary_file_is_refused_for_what_it_is_and_a_misnamed_index_too(tmp_pa
     with pytest.raises(InvalidArgumentError, match="NUL bytes"):
         read_reference(path, LETTERS)
     index = tmp_path / "docs.idx"
-    FrozenAutomaton(np.array([1, 2, 3], dtype=np.int32)).save(index, fingerprint="x")
+    save_index(FrozenAutomaton(np.array([1, 2, 3], dtype=np.int32)), index, fingerprint="x")
     with pytest.raises(InvalidArgumentError, match=r"must be named \*\.maglio"):
         read_reference(index, LETTERS)

@@ -4,8 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <vector>
 
 #include "bindings.h"
@@ -94,9 +96,15 @@ Frozen open(const std::filesystem::path& path, const std::optional<std::string>&
   return Frozen{std::move(opened.index), std::move(opened.fingerprint)};
 }
 
-void save(const Frozen& self, const std::filesystem::path& path, const std::string& fingerprint) {
-  const nb::gil_scoped_release release;
-  maglio::save_index(*self.index, path.string(), fingerprint);
+void write(const Frozen& self, int descriptor, const std::string& fingerprint) {
+  try {
+    const nb::gil_scoped_release release;
+    maglio::write_index(*self.index, descriptor, fingerprint);
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+  }
 }
 
 void translate_index_file_error(const std::exception_ptr& exception, void*) {
@@ -159,9 +167,9 @@ void bind_frozen(nb::module_& m) {
                           "-> FrozenAutomaton"),
                   "Open an index file. ``IndexFileError`` if it is damaged, foreign, or has "
                   "another fingerprint than the one given.")
-      .def("save", &save, "path"_a, nb::kw_only(), "fingerprint"_a,
-           nb::sig("def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None"),
-           "Write an index file atomically; ``fingerprint`` names the tokenizer.")
+      .def("write", &write, "descriptor"_a, nb::kw_only(), "fingerprint"_a,
+           "Write an index file into an open file; ``fingerprint`` names the tokenizer. "
+           "``OSError`` if it cannot be written.")
       .def(
           "cursor", [](const Frozen& self) { return new Cursor(self.index); },
           "A new cursor, which keeps the index alive.")

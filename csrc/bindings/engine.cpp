@@ -68,7 +68,12 @@ class ParsedBatch {
     // The size is asked for anew each time: converting a token may run code that shortens a list.
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
       const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i));
-      add(item);
+      const int count = static_cast<int>(PySequence_Fast_GET_SIZE(items.ptr()));
+      try {
+        add(item);
+      } catch (const InvalidInput& error) {
+        throw InvalidInput(maglio::of_segment(static_cast<int>(i), count) + error.what());
+      }
     }
     // Growing moved the ids; now they stay.
     const int32_t* next = ids_.data();

@@ -40,15 +40,17 @@ void bind_special_tokens(nb::module_& m) {
                             "Cuts special tokens out of a text, longer ones first.")
       .def(
           "__init__",
-          [](SpecialTokens* self, const std::vector<std::tuple<nb::bytes, std::int32_t, bool>>& t) {
+          [](SpecialTokens* self,
+             const std::vector<std::tuple<nb::bytes, std::int32_t, bool, bool, bool>>& t) {
             std::vector<SpecialToken> tokens;
-            for (const auto& [text, id, control] : t) {
-              tokens.push_back({std::string(view(text)), id, control});
+            for (const auto& [text, id, control, left, right] : t) {
+              tokens.push_back({std::string(view(text)), id, control, left, right});
             }
             new (self) SpecialTokens(std::move(tokens));
           },
           nb::arg("tokens"),
-          "``tokens``: (text, id, control) each. Raises ValueError for an empty or repeated text.")
+          "``tokens``: (text, id, control, strips_left, strips_right) each. Raises ValueError for "
+          "an empty or repeated text.")
       .def(
           "split",
           [](const SpecialTokens& self, const nb::bytes& text, bool parse_control) {

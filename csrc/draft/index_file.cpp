@@ -5,10 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "checksum/xxhash64.h"
@@ -111,16 +112,15 @@ class Contents {
   void* data_;
 };
 
-bool write_all(const File& file, const void* data, size_t bytes) {
+void write_all(int descriptor, const void* data, size_t bytes) {
   const char* p = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t written = ::write(file.get(), p, bytes);
+    const ssize_t written = ::write(descriptor, p, bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
+    if (written <= 0) throw std::system_error(errno, std::generic_category());
     p += written;
     bytes -= static_cast<size_t>(written);
   }
-  return true;
 }
 
 // Header and padded fingerprint, ready to write.
@@ -141,14 +141,6 @@ std::string make_head(const FrozenAutomaton& index, const std::string& fingerpri
       checksum(head.data() + kChecked, head.size() - kChecked, index.body(), index.memory_bytes());
   std::memcpy(&head[0], &header, sizeof(header));
   return head;
-}
-
-// A rename is only safe on disk once its directory is. Not every file system can do that.
-void sync_directory(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const File file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (file.get() >= 0) ::fsync(file.get());
 }
 
 // What is wrong with the fixed fields, or an empty string.
@@ -173,26 +165,14 @@ std::string check_header(const Header& header, uint64_t actual_bytes) {
 
 }  // namespace
 
-void save_index(const FrozenAutomaton& index, const std::string& path,
-                const std::string& fingerprint) {
+void write_index(const FrozenAutomaton& index, int descriptor, const std::string& fingerprint) {
   if (fingerprint.size() > kMaxFingerprint) {
-    throw IndexFileError(
-        path, "the fingerprint has more than " + std::to_string(kMaxFingerprint) + " bytes");
+    throw std::invalid_argument("the fingerprint has more than " + std::to_string(kMaxFingerprint) +
+                                " bytes");
   }
-  static std::atomic<unsigned> counter{0};
-  const std::string temporary =
-      path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
   const std::string head = make_head(index, fingerprint);
-  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.get() < 0) throw IndexFileError(path, system_reason("cannot be written"));
-  if (!write_all(file, head.data(), head.size()) ||
-      !write_all(file, index.body(), index.memory_bytes()) || ::fsync(file.get()) != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = system_reason("cannot be written");
-    ::unlink(temporary.c_str());
-    throw IndexFileError(path, reason);
-  }
-  sync_directory(path);
+  write_all(descriptor, head.data(), head.size());
+  write_all(descriptor, index.body(), index.memory_bytes());
 }
 
 OpenedIndex open_index(const std::string& path, const std::string* expected, size_t max_read) {

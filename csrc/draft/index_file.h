@@ -6,7 +6,7 @@
 // up to 256 MiB are read; the pages of larger ones stay the file's. Before a cursor reads one of
 // these, it sees whether somebody has written into the file; then it throws IndexFileError. Only a
 // file that is cut short within the microseconds of a draft ends the program (SIGBUS): replace an
-// index file, as save_index does by renaming.
+// index file, by renaming a new one over it.
 #ifndef MAGLIO_INDEX_FILE_H_
 #define MAGLIO_INDEX_FILE_H_
 
@@ -25,11 +25,10 @@ class IndexFileError : public std::runtime_error {
       : std::runtime_error("index file '" + path + "': " + reason) {}
 };
 
-// Writes a temporary file beside `path`, syncs it, and renames it over `path`: a crash leaves the
-// old file or the new one. `fingerprint` names the tokenizer that made the ids (at most 4096
-// bytes). Throws IndexFileError.
-void save_index(const FrozenAutomaton& index, const std::string& path,
-                const std::string& fingerprint);
+// Writes an index file into an open one, from where that stands. `fingerprint` names the tokenizer
+// that made the ids. Throws std::invalid_argument when it has more than 4096 bytes, and
+// std::system_error when it cannot be written.
+void write_index(const FrozenAutomaton& index, int descriptor, const std::string& fingerprint);
 
 constexpr size_t kMaxIndexRead = size_t{256} << 20;  // larger files are mapped
 

@@ -75,14 +75,14 @@ std::shared_ptr<Cache> Cache::fork(int length) const {
 
 void Cache::reserve(int n) {
   const auto hold = lock();
-  check_room(n);
+  check_room(n, "");
   std::vector<PageRef> loan = pool_->lend(prepare(n));
   adopt(loan, n);
 }
 
-void Cache::check_room(int n) const {
+void Cache::check_room(int n, const std::string& where) const {
   if (n >= 0 && n <= n_ctx_ - length()) return;
-  throw ContextFull(std::to_string(n) + " tokens do not fit: " + std::to_string(length()) +
+  throw ContextFull(where + std::to_string(n) + " tokens do not fit: " + std::to_string(length()) +
                     " of the context's " + std::to_string(n_ctx_) +
                     " positions are in use; shorten the input or load the model with a larger "
                     "n_ctx");

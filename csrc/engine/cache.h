@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "engine/pages.h"
@@ -72,8 +73,8 @@ class Cache {
 
   std::unique_lock<std::mutex> lock() const { return std::unique_lock<std::mutex>(mutex_); }
   bool is_of(const PagePool& pool) const { return pool_.get() == &pool; }
-  // Throws ContextFull when there is no room for n more positions.
-  void check_room(int n) const;
+  // Throws ContextFull when there is no room for n more positions; `where` begins its message.
+  void check_room(int n, const std::string& where) const;
   // Readies the table for n more positions and returns how many pages they take: new ones, and a
   // copy of a last one that is shared.
   size_t prepare(int n);

@@ -59,10 +59,12 @@ void compute_logits(Pass& pass, int member) {
       static_cast<int>(model.layers.size()) * kLayerPhases,
       {{head.view(), pass.scratch.embd_in.view(pass.width()), pass.logits, n, head.rows()}});
   const float scale = model.spec.logit_scale, cap = model.spec.logit_cap;
-  if (scale == 1.0f && cap == 0.0f) return;
+  const Vector& bias = model.output_bias;
+  if (bias.empty() && scale == 1.0f && cap == 0.0f) return;
   const int n_vocab = model.spec.n_vocab;
   pass.each_row(member, n, [&](int i) {
     float* row = pass.logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab);
+    for (size_t t = 0; t < bias.size(); ++t) row[t] += bias[t];
     if (scale != 1.0f) {
       for (int t = 0; t < n_vocab; ++t) row[t] *= scale;
     }
@@ -80,17 +82,16 @@ void run(Pass& pass, int member) {
   compute_logits(pass, member);
 }
 
-// Names the segment in a message, where there are several.
-std::string of_segment(int index, int count) {
-  return count == 1 ? "" : "segment " + std::to_string(index) + ": ";
-}
-
 std::string out_of_range(const std::string& name, int64_t value, int low, int high) {
   return name + " is " + std::to_string(value) + ", must be an integer from " +
          std::to_string(low) + " to " + std::to_string(high);
 }
 
 }  // namespace
+
+std::string of_segment(int index, int count) {
+  return count == 1 ? "" : "segment " + std::to_string(index) + ": ";
+}
 
 Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int threads,
                CacheType cache_type, size_t cache_budget)
@@ -141,7 +142,7 @@ void Engine::check(const Segment* segments, int count) const {
 void Engine::reserve(const Segment* segments, int count) {
   size_t missing = 0;
   for (int i = 0; i < count; ++i) {
-    segments[i].cache->check_room(segments[i].n);
+    segments[i].cache->check_room(segments[i].n, of_segment(i, count));
     missing += segments[i].cache->prepare(segments[i].n);
   }
   std::vector<PageRef> loan = pages_->lend(missing);

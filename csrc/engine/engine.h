@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "engine/cache.h"
 #include "engine/errors.h"
@@ -26,6 +27,9 @@ struct Segment {
   int n;
   int n_logits;
 };
+
+// Begins a message about one of `count` segments; empty where it is the only one.
+std::string of_segment(int index, int count);
 
 class Engine {
  public:

@@ -44,6 +44,7 @@ struct Model {
   Matrix head;  // empty when the embedding serves as the head
   Vector output_norm;
   bool is_mapped = false;  // matrices are pages of a file, which take no memory of their own
+  Vector output_bias;  // of the logits; may be empty
 
   // Calls v(tensor name, ...) for each weight that is the model's, and in(i, name, ...) for each of
   // layer i.
@@ -53,6 +54,7 @@ struct Model {
     v("token_embd.weight", self.embedding, self.spec.n_vocab, n_embd);
     v("output_norm.weight", self.output_norm, n_embd);
     v("output.weight", self.head, self.spec.n_vocab, n_embd, kIfPresent);
+    v("output.bias", self.output_bias, self.spec.n_vocab, kIfPresent);
     for (size_t i = 0; i < self.layers.size(); ++i) {
       const auto prefixed = [&](const char* name, auto& weight, auto... shape) {
         in(i, name, weight, shape...);

@@ -10,10 +10,33 @@ constexpr double kMaxPenalty = 1e30;  // far beyond any logit, and leaves them f
 
 }  // namespace
 
-Dry::Dry(DryParams params, std::vector<bool> breaks)
+Dry::Dry(DryParams params, std::vector<bool> breaks,
+         const std::vector<std::vector<int32_t>>& sequences)
     : params_(params),
       breaks_(std::move(breaks)),
-      penalties_{std::min(params.multiplier, kMaxPenalty)} {}
+      penalties_{std::min(params.multiplier, kMaxPenalty)} {
+  for (const auto& sequence : sequences) {
+    tails_[sequence.front()].emplace_back(sequence.begin() + 1, sequence.end());
+  }
+}
+
+// Where several breaks begin at a token, the longest counts.
+size_t Dry::since_break(const std::vector<int32_t>& tokens, size_t n) const {
+  for (size_t after = 0; after < n; ++after) {
+    const auto first = tokens.end() - static_cast<std::ptrdiff_t>(after) - 1;
+    bool found = breaks_[static_cast<size_t>(*first)];
+    size_t longest = 0;
+    if (const auto tails = tails_.find(*first); tails != tails_.end()) {
+      for (const auto& tail : tails->second) {
+        if (tail.size() > after || !std::equal(tail.begin(), tail.end(), first + 1)) continue;
+        found = true;
+        longest = std::max(longest, tail.size());
+      }
+    }
+    if (found) return after - longest;
+  }
+  return n;
+}
 
 double Dry::penalty(size_t excess) {
   while (penalties_.size() <= excess && penalties_.back() < kMaxPenalty && params_.base > 1.0) {
@@ -28,8 +51,7 @@ void Dry::apply(const std::vector<int32_t>& tokens, float* logits) {
                        ? tokens.size()
                        : std::min(tokens.size(), static_cast<size_t>(params_.last_n));
   const auto back = [&](size_t i) { return tokens[tokens.size() - 1 - i]; };  // 0: the last one
-  size_t limit = 0;  // no repetition is longer: how many tokens follow the last break
-  while (limit < n && !breaks_[static_cast<size_t>(back(limit))]) ++limit;
+  const size_t limit = since_break(tokens, n);  // no repetition is longer
   if (limit < allowed) return;
 
   // matches_[k]: how many tokens before the k-th from the end are those at the end, by the Z

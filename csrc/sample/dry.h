@@ -21,7 +21,9 @@ struct DryParams {
 class Dry {
  public:
   // `breaks[token]` is true of tokens over which no repetition reaches; they are never penalized.
-  Dry(DryParams params, std::vector<bool> breaks);
+  // Nor does one reach over the `sequences`, of two tokens or more.
+  Dry(DryParams params, std::vector<bool> breaks,
+      const std::vector<std::vector<int32_t>>& sequences = {});
 
   bool active() const { return params_.multiplier > 0.0 && params_.last_n != 0; }
 
@@ -30,10 +32,13 @@ class Dry {
   void apply(const std::vector<int32_t>& tokens, float* logits);
 
  private:
+  // How many tokens follow the last break, of the last n.
+  size_t since_break(const std::vector<int32_t>& tokens, size_t n) const;
   double penalty(size_t excess);
 
   DryParams params_;
   std::vector<bool> breaks_;
+  std::unordered_map<int32_t, std::vector<std::vector<int32_t>>> tails_;  // by first token
   std::vector<double> penalties_;  // by excess; made by multiplying, so that all builds agree
   std::vector<size_t> matches_;
   std::unordered_map<int32_t, size_t> longest_;

@@ -49,9 +49,24 @@ std::vector<bool> mask_of(const char* name, const std::vector<int32_t>& ids, siz
 }
 
 std::vector<bool> breaks_of(const SamplingParams& params, size_t vocab) {
-  std::vector<bool> breaks = mask_of("dry_breakers", params.dry_breakers, vocab);
+  std::vector<int32_t> single, all;
+  for (const auto& breaker : params.dry_breakers) {
+    if (breaker.empty()) throw std::invalid_argument("a sequence in dry_breakers is empty");
+    if (breaker.size() == 1) single.push_back(breaker.front());
+    all.insert(all.end(), breaker.begin(), breaker.end());
+  }
+  mask_of("dry_breakers", all, vocab);  // checks them
+  std::vector<bool> breaks = mask_of("dry_breakers", single, vocab);
   for (const int32_t id : params.exempt) breaks[static_cast<size_t>(id)] = true;
   return breaks;
+}
+
+std::vector<std::vector<int32_t>> sequences_of(const SamplingParams& params) {
+  std::vector<std::vector<int32_t>> sequences;
+  for (const auto& breaker : params.dry_breakers) {
+    if (breaker.size() > 1) sequences.push_back(breaker);
+  }
+  return sequences;
 }
 
 bool does_something(Step step, const SamplingParams& params) {
@@ -103,7 +118,7 @@ Sampler::Sampler(SamplingParams params, size_t vocab)
       inverse_temperature_(
           static_cast<float>(1.0 / std::min(std::max(params_.temperature, 1e-30), 1e30))),
       exempt_(mask_of("exempt", params_.exempt, vocab_)),
-      dry_(params_.dry, breaks_of(params_, vocab_)),
+      dry_(params_.dry, breaks_of(params_, vocab_), sequences_of(params_)),
       history_(counts_window(params_) ? params_.penalty_last_n : 0, counts_answer(params_),
                dry_.active()) {
   for (const auto& [token, bias] : params_.logit_bias) {

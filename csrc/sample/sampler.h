@@ -50,7 +50,8 @@ struct SamplingParams {
   double frequency_penalty = 0.0;  // subtracted once per occurrence in the answer
   double presence_penalty = 0.0;   // subtracted once if in the answer
   DryParams dry;
-  std::vector<int32_t> dry_breakers;                   // no repetition reaches over them
+  // No repetition reaches over them: sequences of one token or more.
+  std::vector<std::vector<int32_t>> dry_breakers;
   std::vector<int32_t> exempt;                         // never penalized; break repetitions too
   std::vector<std::pair<int32_t, double>> logit_bias;  // added; -inf forbids a token
   uint64_t seed = 0;

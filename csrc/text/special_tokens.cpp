@@ -11,6 +11,8 @@ std::uint64_t edge(std::uint32_t node, char byte) {
   return std::uint64_t{node} * 256 + static_cast<unsigned char>(byte);
 }
 
+bool is_space(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
 }  // namespace
 
 SpecialTokens::SpecialTokens(std::vector<SpecialToken> tokens)
@@ -58,18 +60,23 @@ std::vector<Fragment> SpecialTokens::claim(std::string_view text,
   for (std::size_t index = 0; index < tokens_.size(); ++index) {
     const auto& [first, last] = ranges[index];
     if (first == std::string_view::npos) continue;
-    const std::string& token = tokens_[index].text;
+    const auto& [token, id, control, strips_left, strips_right] = tokens_[index];
     std::size_t at = first;
     while (at <= last && (at = text.find(token, at)) != std::string_view::npos) {
       const std::size_t end = at + token.size();
-      // Everything claimed so far is at least as long, so an overlap covers one of the ends.
+      // Everything claimed so far is one piece with a token at least as long, so an overlap covers
+      // one of the ends.
       if (taken[at] || taken[end - 1]) {
         ++at;
         continue;
       }
-      std::fill(taken.begin() + at, taken.begin() + end, true);
-      claimed.push_back({at, end, tokens_[index].id});
-      at = end;
+      std::size_t left = at, right = end;
+      const auto is_free = [&](std::size_t i) { return is_space(text[i]) && !taken[i]; };
+      while (strips_left && left > 0 && is_free(left - 1)) --left;
+      while (strips_right && right < text.size() && is_free(right)) ++right;
+      std::fill(taken.begin() + left, taken.begin() + right, true);
+      claimed.push_back({left, right, id});
+      at = right;
     }
   }
   std::sort(claimed.begin(), claimed.end(),

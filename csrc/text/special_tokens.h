@@ -10,7 +10,8 @@
 
 namespace maglio {
 
-// A piece of a text: bytes [begin, end), and the special token they spell (-1: plain text).
+// A piece of a text: bytes [begin, end), and the special token they spell, with the white space
+// that it takes along (-1: plain text).
 struct Fragment {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -21,11 +22,14 @@ struct Fragment {
   }
 };
 
-// One special token: its bytes, its id, and whether it is matched only on request.
+// One special token: its bytes, its id, whether it is matched only on request, and whether white
+// space before it and after it is its own.
 struct SpecialToken {
   std::string text;
   std::int32_t id = 0;
   bool control = false;
+  bool strips_left = false;
+  bool strips_right = false;
 };
 
 // A set of special tokens. Longer tokens are cut out of the whole text first, as in llama.cpp

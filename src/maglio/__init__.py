@@ -1,26 +1,63 @@
-"""Exact speculative decoding without a draft model, on ordinary CPUs."""
+"""Exact speculative decoding without a draft model, on ordinary CPUs.
 
-from maglio.chat import Conversation
-from maglio.chat.turn import Answer, Turn
-from maglio.decode import GenerationStats, SamplingParams
-from maglio.draft.past import History
-from maglio.draft.source import Draft, DraftSource, Step
-from maglio.engine.session import Session
-from maglio.errors import (
-    ChatTemplateError,
-    ContextFullError,
-    ConversationFileError,
-    InvalidArgumentError,
-    InvalidLogitsError,
-    MaglioError,
-    ModelFileError,
-    OutOfMemoryError,
-)
-from maglio.generation import Generation, Stream, TextToken
-from maglio.loading import load
-from maglio.model import Model
-from maglio.speculation import Speculation
+The names are imported when they are first asked for: all of them together take half a second, and
+the command line has to see to interrupts before that.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from maglio.version import __version__
+
+if TYPE_CHECKING:
+    from maglio.chat import Conversation
+    from maglio.chat.turn import Answer, Turn
+    from maglio.decode import GenerationStats, SamplingParams
+    from maglio.draft.past import History
+    from maglio.draft.source import Draft, DraftSource, Step
+    from maglio.engine.session import Session
+    from maglio.errors import (
+        ChatTemplateError,
+        ContextFullError,
+        ConversationFileError,
+        InvalidArgumentError,
+        InvalidLogitsError,
+        MaglioError,
+        ModelFileError,
+        OutOfMemoryError,
+    )
+    from maglio.generation import Generation, Stream, TextToken
+    from maglio.loading import load
+    from maglio.model import Model
+    from maglio.speculation import Speculation
+else:
+    _MODULES = {
+        "maglio.chat": "Conversation",
+        "maglio.chat.turn": "Answer Turn",
+        "maglio.decode": "GenerationStats SamplingParams",
+        "maglio.draft.past": "History",
+        "maglio.draft.source": "Draft DraftSource Step",
+        "maglio.engine.session": "Session",
+        "maglio.errors": (
+            "ChatTemplateError ContextFullError ConversationFileError InvalidArgumentError "
+            "InvalidLogitsError MaglioError ModelFileError OutOfMemoryError"
+        ),
+        "maglio.generation": "Generation Stream TextToken",
+        "maglio.loading": "load",
+        "maglio.model": "Model",
+        "maglio.speculation": "Speculation",
+    }
+    _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+    def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the imports instead
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__():  # noqa: ANN202
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Answer",

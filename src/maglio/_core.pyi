@@ -75,8 +75,10 @@ class FrozenAutomaton:
         Open an index file. ``IndexFileError`` if it is damaged, foreign, or has another fingerprint than the one given.
         """
 
-    def save(self, path: str | os.PathLike[str], *, fingerprint: str) -> None:
-        """Write an index file atomically; ``fingerprint`` names the tokenizer."""
+    def write(self, descriptor: int, *, fingerprint: str) -> None:
+        """
+        Write an index file into an open file; ``fingerprint`` names the tokenizer. ``OSError`` if it cannot be written.
+        """
 
     def cursor(self) -> FrozenCursor:
         """A new cursor, which keeps the index alive."""
@@ -665,9 +667,9 @@ class Recycling:
 class SpecialTokens:
     """Cuts special tokens out of a text, longer ones first."""
 
-    def __init__(self, tokens: Sequence[tuple[bytes, int, bool]]) -> None:
+    def __init__(self, tokens: Sequence[tuple[bytes, int, bool, bool, bool]]) -> None:
         """
-        ``tokens``: (text, id, control) each. Raises ValueError for an empty or repeated text.
+        ``tokens``: (text, id, control, strips_left, strips_right) each. Raises ValueError for an empty or repeated text.
         """
 
     def split(self, text: bytes, parse_control: bool) -> list[tuple[int, int, int]]:
@@ -798,10 +800,10 @@ class SamplerParams:
     def dry_penalty_last_n(self, arg: int, /) -> None: ...
 
     @property
-    def dry_breakers(self) -> list[int]: ...
+    def dry_breakers(self) -> list[list[int]]: ...
 
     @dry_breakers.setter
-    def dry_breakers(self, arg: Sequence[int], /) -> None: ...
+    def dry_breakers(self, arg: Sequence[Sequence[int]], /) -> None: ...
 
     @property
     def exempt(self) -> list[int]: ...

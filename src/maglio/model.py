@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from maglio.batch import Batch, Job, SharedBeginning, sampling_of_each
 from maglio.chat import Conversation, OnFull
 from maglio.checks import check_int
@@ -24,13 +22,10 @@ from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.generation import Ending, Generation, Reading, Stream
 from maglio.history_file import HistoryFile
+from maglio.prompt import Prompt, encoded
 from maglio.references import Reference, each, index_reference
 from maglio.speculation import Drafting, DraftingSetup, Speculation
 from maglio.text import ChatTemplate, Tokenizer
-from maglio.tokens import checked_tokens
-
-Prompt = str | Sequence[int]
-"""Text, encoded with the model's tokenizer, or token ids, taken as they are."""
 
 
 class Model:
@@ -276,6 +271,7 @@ class Model:
         stop: Sequence[str] = (),
         on_prefill: Callable[[int, int], None] | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
         template_variables: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Start a conversation.
@@ -293,6 +289,8 @@ class Model:
             stop: an answer ends before the first of these texts, besides where the model ends it.
             on_prefill: called with (tokens done, tokens in all) while a message is read.
             tools: descriptions of the tools that the model may call, for the chat template.
+            chat_template: which of the templates in the model file, such as ``"rag"``. When
+                ``None``: ``tool_use`` where there are tools and it, else the default one.
             template_variables: more of what the template reads, such as
                 ``{"enable_thinking": False}``.
 
@@ -312,6 +310,7 @@ class Model:
             stop=stop,
             on_prefill=on_prefill,
             tools=tools,
+            chat_template=chat_template,
             template_variables=template_variables,
         )
 
@@ -387,14 +386,4 @@ class Model:
             return error
 
     def _encode(self, prompt: Prompt) -> list[int]:
-        if not isinstance(prompt, (str, Sequence, np.ndarray)) or isinstance(prompt, bytes):
-            raise InvalidArgumentError(f"the prompt is {prompt!r:.80}, must be text or token ids")
-        if isinstance(prompt, str):
-            ids = self.tokenizer.encode(prompt)
-        else:
-            ids = checked_tokens("prompt_tokens", prompt, self.engine.n_vocab)
-        if len(ids) == 0:
-            raise InvalidArgumentError(
-                "the prompt is empty; give at least one token for the model to continue"
-            )
-        return ids
+        return encoded(prompt, self.tokenizer, n_vocab=self.engine.n_vocab, n_ctx=self.engine.n_ctx)

@@ -37,7 +37,7 @@ def test_a_reopened_conversation_goes_on_as_if_never_closed(roomy_model, tmp_pat
     )
     talk(chat, "hi", "é\udcff я", "the quick brown fox")
     chat.save(tmp_path / "talk.json")
-    again = roomy_model.chat(speculation=speculation, stop=["e"])
+    again = roomy_model.chat(speculation=speculation)
     again.load(tmp_path / "talk.json")
     assert again.tokens == chat.tokens
     assert again.position == chat.position
@@ -76,6 +76,25 @@ def test_every_way_of_sampling_comes_back(model, tmp_path):
     again = model.chat()
     again.load(tmp_path / "talk.json")
     assert again.sampling == sampling
+
+
+def test_where_answers_end_comes_back(model, tmp_path):
+    chat = model.chat(max_tokens=3, stop=["e", "\n"], on_full="drop")
+    chat.save(tmp_path / "talk.json")
+    again = model.chat()
+    again.load(tmp_path / "talk.json")
+    assert (again.max_tokens, again.stop, again.on_full) == (3, ("e", "\n"), "drop")
+
+
+def test_an_older_file_leaves_where_answers_end_as_it_is(model, tmp_path):
+    path = tmp_path / "talk.json"
+    model.chat(max_tokens=9).save(path)
+    document = json.loads(path.read_text())
+    del document["limits"]
+    path.write_text(json.dumps(document))
+    chat = model.chat(max_tokens=3, stop=["e"], on_full="drop")
+    chat.load(path)
+    assert (chat.max_tokens, chat.stop, chat.on_full) == (3, ("e",), "drop")
 
 
 def test_sampling_of_an_older_file_is_read(model, tmp_path):
@@ -151,6 +170,10 @@ DAMAGES = {
     "bias that is none": lambda d: d | {"sampling": {"logit_bias": 3}},
     "a bias outside the vocabulary": lambda d: d | {"sampling": {"logit_bias": [[300, 1.0]]}},
     "a system prompt that is none": lambda d: d | {"system": 1},
+    "limits that are none": lambda d: d | {"limits": 1},
+    "limits that lack one": lambda d: d | {"limits": {"max_tokens": 1}},
+    "limits that cannot work": lambda d: d | {"limits": d["limits"] | {"on_full": "x"}},
+    "stop strings that are none": lambda d: d | {"limits": d["limits"] | {"stop": [1]}},
     "a reference that is none": lambda d: d | {"references": [{"url": "x"}]},
 }
 

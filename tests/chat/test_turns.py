@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -243,6 +245,35 @@ def test_a_full_context_stops_or_drops_as_asked(model):
         chat.send("x" * 300)
 
 
+@pytest.mark.parametrize("on_full", ["stop", "drop"])
+def test_a_message_that_is_sure_not_to_fit_is_refused_without_being_encoded(
+    model, monkeypatch, on_full
+):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5, on_full=on_full)
+    chat.send("hi").result()
+    before = (chat.turns, chat.tokens)
+    monkeypatch.setattr(type(model.tokenizer), "encode", None)
+    with pytest.raises(ContextFullError, match="100,000 characters has at least"):
+        chat.send("x" * 100_000)
+    assert (chat.turns, chat.tokens) == before
+
+
+def test_only_what_a_template_writes_of_a_message_has_to_fit(folder):
+    trimming = TEMPLATE.replace("message.content", "message.content | trim")
+    chat = chat_model(folder, template=trimming).chat(sampling=SAMPLED, max_tokens=5)
+    chat.send("hi" + " " * 100_000).result()
+    assert len(chat.turns) == 1
+
+
+def test_a_long_past_is_dropped_for_a_message_that_fits(model):
+    chat = model.chat(sampling=SAMPLED, max_tokens=5, on_full="drop")
+    for text in TEXTS[:3]:
+        chat.send(text).result()
+    chat._history = replace(chat._history, turns=(replace(chat.turns[0], user="x" * 99_999),))
+    chat.send("hi").result()
+    assert chat.dropped == 1
+
+
 def test_an_answer_may_fill_the_context_to_its_end(model):
     chat = model.chat(sampling=maglio.SamplingParams(logit_bias={STOP: -99.0}), max_tokens=999)
     chat.send("hi").result()
@@ -309,12 +340,28 @@ def test_senseless_arguments_are_refused(model, arguments):
 
 def test_a_model_without_chatml_tokens_still_ends_its_turns(folder):
     model = chat_model(folder, template=None)
-    assert model.chat().stop == ()
+    assert model.chat()._encoder.stop == ()
     model.tokenizer.control_tokens  # noqa: B018 (cached)
     vocabulary = dict(model.tokenizer.control_tokens)
     del vocabulary["<|im_end|>"]
     model.tokenizer.__dict__["control_tokens"] = vocabulary
-    assert model.chat().stop == ("<|im_end|>",)
+    assert model.chat()._encoder.stop == ("<|im_end|>",)
+    chat, endings = model.chat(stop=["e"]), []
+    begin = chat._stream.answer
+    chat._stream.answer = lambda ids, ending, progress: (
+        endings.append(ending.stop) or begin(ids, ending, progress)
+    )
+    chat.send("hi").close()
+    assert endings == [("e", "<|im_end|>")]
+
+
+def test_a_conversation_may_have_one_of_several_templates(folder):
+    model = chat_model(folder, template={"default": TEMPLATE, "rag": "[RAG]" + TEMPLATE})
+    chat = model.chat(chat_template="rag", max_tokens=3)
+    chat.send("hi").result()
+    assert model.tokenizer.decode(chat.tokens).startswith("[RAG]")
+    with pytest.raises(InvalidArgumentError, match=r"'other', must be .*: default, rag"):
+        model.chat(chat_template="other")
 
 
 def test_the_template_gets_tools_and_variables_with_every_turn(folder):

@@ -126,6 +126,10 @@ def test_what_is_pasted_or_fenced_is_a_message_to_the_letter(terminal, tmp_path)
         say(child, typed)
         child.expect_exact("max_tokens is reached")
         child.expect_exact(PROMPT)
+    for typed in (pasted.format("/undo"), "\x1b[A"):  # and brought back with the arrow key
+        say(child, typed)
+        child.expect_exact("max_tokens is reached")
+        child.expect_exact(PROMPT)
     say(child, "/" + pasted.format("help"))  # it begins with what was typed: a command
     child.expect_exact("/reference")
     child.expect_exact(PROMPT)
@@ -134,7 +138,7 @@ def test_what_is_pasted_or_fenced_is_a_message_to_the_letter(terminal, tmp_path)
     child.expect_exact("/reference")
     child.expect_exact(PROMPT)
     turns = saved(child, tmp_path / "talk.json")["turns"]
-    assert [turn["user"] for turn in turns] == list(messages.values())
+    assert [turn["user"] for turn in turns] == [*messages.values(), "/undo", "/undo"]
 
 
 def test_ctrl_c_while_a_folder_is_indexed_goes_back_to_the_prompt(terminal, tmp_path):
@@ -319,6 +323,12 @@ def test_what_is_asked_for_wins_over_what_was_saved(environment, tmp_path):
     assert new["system"] == "Be kind."
     assert new["references"] == [{"path": str(doc)}]
     assert len(new["turns"]) == 3
+    limits = ("-n", "2", "--stop", "END", "--on-full", "drop")
+    pipe(environment, "/clear\n", "--conversation", str(path), *limits)
+    pipe(environment, "/clear\n", "--conversation", str(path), "-n", "5")
+    assert document(path)["limits"] == {"max_tokens": 5, "stop": ["END"], "on_full": "drop"}
+    pipe(environment, "/unset stop\n/unset on_full\n", "--conversation", str(path))
+    assert document(path)["limits"] == {"max_tokens": 5, "stop": [], "on_full": "stop"}
     pipe(environment, "/unset system\n", "--conversation", str(path), "--reference", str(doc))
     last = document(path)
     assert last["system"] is None

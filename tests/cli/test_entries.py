@@ -6,8 +6,10 @@ import io
 from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from maglio.cli.entry import Entry
+from maglio.cli.entry import Entry, entered, quoted
 from maglio.cli.line_reader import PipeReader
 from maglio.errors import InvalidArgumentError
 
@@ -109,3 +111,23 @@ def test_a_command_is_a_slash_and_letters(line, command):
 )
 def test_a_second_slash_makes_a_message_of_a_command_only(line, message):
     assert Entry(line).message == message
+
+
+PIECES = ["/", "//", "undo", "/clear", " ", "\n", '"""', "x", "*"]
+
+
+@pytest.mark.parametrize(
+    ("message", "typed"),
+    [("hi", "hi"), ("/undo", "//undo"), ("//undo", '"""\n//undo\n"""'), ("/usr/bin", "/usr/bin")],
+)
+def test_a_message_is_quoted_only_if_it_has_to_be(message, typed):
+    assert quoted(message) == typed
+
+
+@given(parts=st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
+def test_a_message_that_is_brought_back_is_never_a_command(parts):
+    message = "".join(parts)
+    entry = entered(quoted(message))
+    assert entry.command is None
+    if '"""' not in message:
+        assert entry.message.strip("\n") == message.strip("\n")

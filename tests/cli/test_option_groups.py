@@ -66,6 +66,10 @@ class Tokenizer:
     def token_bytes(self, token):
         return self.texts[token]
 
+    def encode(self, text, *, add_special):
+        assert not add_special
+        return [self.texts.index(bytes([byte])) for byte in text]
+
 
 def params(**options):
     return SamplingOptions(**options).params(Tokenizer())
@@ -122,8 +126,11 @@ def test_breakers_are_all_tokens_with_their_text():
     assert params(dry_multiplier=0.8).dry_breakers == (1, 2, 3, 4)
     assert params(dry_multiplier=0.8, dry_breakers=["none"]).dry_breakers == ()
     assert params(dry_breakers=[r"\n", "x"]).dry_breakers == (2, 5)
-    with pytest.raises(InvalidArgumentError, match="'xyz'"):
-        params(dry_breakers=["xyz"])
+    with pytest.raises(InvalidArgumentError, match="'zz'"):
+        params(dry_breakers=["zz"])
+    # From the end of one token on.
+    assert params(dry_breakers=["ax"]).dry_breakers == ((0, 5),)
+    assert params(dry_breakers=["*x:"]).dry_breakers == ((4, 5, 1),)
 
 
 @pytest.mark.parametrize("seed", [None, -1])

@@ -12,12 +12,15 @@ import pytest
 
 import maglio
 from maglio.cli.answer_writer import View
+from maglio.cli.chat_settings import Settings
 from maglio.cli.entry import Entry
 from maglio.cli.repl import Repl
 from maglio.errors import InvalidArgumentError
-from support.chat_model import STOP, TEMPLATE, chat_model
+from maglio.text import from_metadata
+from support.chat_model import STOP, TEMPLATE, chat_model, vocabulary
 
 SAMPLED = maglio.SamplingParams(temperature=0.9, logit_bias={STOP: 1.0}, seed=7)
+CHAT_TOKENIZER = from_metadata(vocabulary())
 REFUSING = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
 
 
@@ -47,11 +50,15 @@ class Script:
         return entry if isinstance(entry, Entry) else Entry(entry)
 
 
+def repl(chat, reader, out, view, **options):
+    return Repl(chat, reader, out, view, settings=Settings(chat, CHAT_TOKENIZER), **options)
+
+
 def talk(chat, *entries, interactive=True, out=None, autosave=None, as_json=False, **options):
     out = io.StringIO() if out is None else out
     view = View(color=False, as_json=as_json)
     reader = Script(*entries, interactive=interactive)
-    status = Repl(chat, reader, out, view, autosave=autosave, **options).run()
+    status = repl(chat, reader, out, view, autosave=autosave, **options).run()
     return status, out
 
 
@@ -245,7 +252,7 @@ def test_changes_by_commands_are_saved(chat, tmp_path):
         "/forget",
     ]
     view = View(color=False)
-    Repl(chat, Watching(*commands), io.StringIO(), view, autosave=path).run()
+    repl(chat, Watching(*commands), io.StringIO(), view, autosave=path).run()
     assert [len(document["turns"]) for document in seen.values()] == [1, 2, 1, 1, 1, 1, 1, 0, 0]
     assert [document["system"] for document in seen.values()][2:8] == [
         None,
@@ -286,6 +293,21 @@ def test_every_sampling_setting_can_be_set_and_unset(chat, name):
     assert changed != default or default == 1
 
 
+def test_repetitions_break_at_the_same_texts_as_on_the_command_line(chat):
+    talk(chat, "/set dry_multiplier 0.8")
+    breakers = [CHAT_TOKENIZER.token_bytes(token) for token in chat.sampling.dry_breakers]
+    assert sorted(breakers) == [b"\n", b'"', b"*", b":"]
+    talk(chat, "/unset dry_breakers", "/set dry_multiplier 0.5")  # not switched on: as they were
+    assert chat.sampling.dry_breakers == ()
+
+
+def test_a_seed_is_shown_where_random_numbers_are_drawn(chat, capsys):
+    talk(chat, "/stats")
+    assert "seed 7" in capsys.readouterr().err
+    talk(chat, "/set temperature 0", "/stats")
+    assert "seed" not in capsys.readouterr().err
+
+
 def test_other_settings_can_be_set_and_unset(chat):
     changes = ("/set max_tokens 3", "/set on_full drop", r"/set stop \n")
     view = View(color=False)
@@ -297,7 +319,7 @@ def test_other_settings_can_be_set_and_unset(chat):
             return super().read()
 
     back = ("/unset max_tokens", "/unset on_full", "/unset stop")
-    Repl(chat, Watching(*changes, *back), io.StringIO(), view).run()
+    repl(chat, Watching(*changes, *back), io.StringIO(), view).run()
     assert seen[3] == (3, "drop", ("\n",))
     assert seen[6] == (8, "stop", ())
     talk(chat, "/set seed 5")
@@ -322,7 +344,7 @@ def test_a_single_turn_is_one_answer_even_if_it_fails(chat, folder):
 
 def test_the_first_message_may_be_given(chat):
     view = View(color=False)
-    Repl(chat, Script("again"), io.StringIO(), view).run("/undo")
+    repl(chat, Script("again"), io.StringIO(), view).run("/undo")
     assert [turn.user for turn in chat.turns] == ["/undo", "again"]
 
 

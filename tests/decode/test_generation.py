@@ -172,10 +172,12 @@ def test_senseless_arguments_are_refused_at_the_call(arguments, message):
 
 def test_a_prompt_beyond_the_context_is_refused_with_both_numbers():
     decoder = RUN.decoder(n_ctx=9)
-    with pytest.raises(ContextFullError, match=r"prompt of 10 .* makes 10, .* context of 9"):
+    with pytest.raises(ContextFullError, match="prompt of 10 tokens is more than the context of 9"):
         decoder.generate([1] * 10, max_tokens=5)
     list(decoder.generate(PROMPT, max_tokens=2))
-    with pytest.raises(ContextFullError, match=r"prompt of 2 .* 8 committed .* makes 10"):
+    with pytest.raises(
+        ContextFullError, match="prompt of 2 tokens after 8 earlier ones makes 10, more"
+    ):
         decoder.generate([1, 2], max_tokens=5)
 
 

@@ -29,7 +29,10 @@ from maglio.errors import InvalidArgumentError
         ("dry_base", [0.99, math.nan]),
         ("dry_allowed_length", [0, 2.0]),
         ("dry_penalty_last_n", [-2, True]),
-        ("dry_breakers", [3, "ab", [-1], [1.0], [True], {1: 2}]),
+        (
+            "dry_breakers",
+            [3, "ab", [-1], [1.0], [True], {1: 2}, [[]], [[1, -1]], [["a"]], [{1: 2}]],
+        ),
         ("ignore_eos", [1, None, "yes"]),
         ("order", ["", "llama", 3, None, b"x", ["top_k", "top_k"], ["magic"], [3], [["top_k"]]]),
         ("order", [("temperature", "dry"), ("top_k", "logit_bias")]),

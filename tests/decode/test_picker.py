@@ -65,7 +65,7 @@ def sampling_params(draw: st.DrawFn, n_vocab: int) -> SamplingParams:
     return SamplingParams(
         **{name: draw(st.sampled_from(SETTINGS[name])) for name in sorted(chosen)},
         temperature=draw(st.sampled_from([0.0, -1.0, 0.05, 0.8, 1.0, 1.7, 30.0, 1e-40, 1e40])),
-        dry_breakers=draw(st.lists(ids, max_size=2)),
+        dry_breakers=draw(st.lists(ids | st.lists(ids, min_size=2, max_size=3), max_size=3)),
         logit_bias=draw(
             st.dictionaries(
                 ids, st.sampled_from([-math.inf, -1.5, 0.25, 4.0]), max_size=min(3, n_vocab - 1)

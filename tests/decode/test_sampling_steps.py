@@ -107,6 +107,10 @@ def test_dry_lowers_what_would_go_on_with_a_repetition():
     assert pick([1, 2, 3, 4, 7, 1, 2, 3]) == 5  # 3 - 2, and the tie goes to 5
     assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_penalty_last_n=6) == 4
     assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[2]) == 4
+    assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[[1, 2]]) == 4
+    assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[[2, 3]]) == 4
+    assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[[1, 3], [3, 4]]) != 4
+    assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[[9, 4]]) != 4  # 4 alone is none
     assert pick([1, 9, 3, 4, 7, 1, 9, 3]) == 4  # over a control token
     assert pick([1, 2, 3, 4, 7, 1, 2, 3], dry_breakers=[4]) == 4
     assert pick([8, 8, 8, 8, 8, 8] * 40, dry_base=1e9) == 4

@@ -1,6 +1,8 @@
 """Index files: round trips, and refusals of everything that is not one."""
 
 import os
+import resource
+import stat
 import struct
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maglio._core import FrozenAutomaton
+from maglio.draft.reference import save_index
 from maglio.errors import IndexFileError, MaglioError
 
 BODY = 56  # header, and a fingerprint of up to 8 bytes
@@ -77,7 +80,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def saved(path):
-    FrozenAutomaton(array(DOCUMENT)).save(path, fingerprint="tok-1")
+    save_index(FrozenAutomaton(array(DOCUMENT)), path, fingerprint="tok-1")
     return path.read_bytes()
 
 
@@ -97,7 +100,7 @@ def test_the_checksum_is_xxh64(saved):
 
 def test_an_opened_index_answers_like_the_one_that_was_saved(path, stream):
     built = FrozenAutomaton(array(stream))
-    built.save(path, fingerprint="héllo")
+    save_index(built, path, fingerprint="héllo")
     opened = FrozenAutomaton.open(path, fingerprint="héllo")
     assert opened.fingerprint == "héllo"
     assert (len(opened), opened.states, opened.transitions) == (
@@ -109,7 +112,7 @@ def test_an_opened_index_answers_like_the_one_that_was_saved(path, stream):
 
 
 def test_an_empty_document_can_be_saved(path):
-    FrozenAutomaton(array([])).save(path, fingerprint="")
+    save_index(FrozenAutomaton(array([])), path, fingerprint="")
     assert exercise(FrozenAutomaton.open(path), [1, 2]) == [(0, ([], b""))] * 2
 
 
@@ -120,7 +123,7 @@ def test_saving_leaves_nothing_but_the_file(path, saved):
 def test_replacing_a_file_leaves_open_indexes_alone(path, saved):
     opened = FrozenAutomaton.open(path)
     before = exercise(opened, DOCUMENT)
-    FrozenAutomaton(array([1, 2])).save(path, fingerprint="other")
+    save_index(FrozenAutomaton(array([1, 2])), path, fingerprint="other")
     assert exercise(opened, DOCUMENT) == before
     assert len(FrozenAutomaton.open(path)) == 2
 
@@ -146,13 +149,44 @@ def test_a_failed_save_says_so_and_leaves_nothing(tmp_path):
     (tmp_path / "taken").mkdir()
     for target in (tmp_path / "missing" / "x.idx", tmp_path / "taken"):
         with pytest.raises(IndexFileError, match=target.name):
-            index.save(target, fingerprint="")
+            save_index(index, target, fingerprint="")
     assert os.listdir(tmp_path) == ["taken"]
+
+
+def test_saving_keeps_links_and_modes(path, saved):
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    link = path.with_name("link")
+    link.symlink_to(path.name)
+    save_index(FrozenAutomaton(array([1, 2])), link, fingerprint="tok-1")
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert len(FrozenAutomaton.open(path)) == 2
+
+
+def test_saving_replaces_nothing_that_is_not_a_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", "/dev/full"):
+        with pytest.raises(IndexFileError, match="it is a "):
+            save_index(FrozenAutomaton(array([1])), target, fingerprint="")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_save_that_finds_no_room_leaves_the_old_file(path, saved):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(IndexFileError, match=r"reference\.idx.*cannot be written: File too l"):
+            save_index(FrozenAutomaton(array(range(999))), path, fingerprint="tok-1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == saved
+    assert os.listdir(path.parent) == [path.name]
 
 
 def test_an_overlong_fingerprint_is_refused(path):
     with pytest.raises(IndexFileError, match="4096"):
-        FrozenAutomaton(array([1])).save(path, fingerprint="x" * 4097)
+        save_index(FrozenAutomaton(array([1])), path, fingerprint="x" * 4097)
 
 
 def test_another_tokenizers_index_is_refused(path, saved):

@@ -172,6 +172,10 @@ def test_batches_that_cannot_be_are_refused(engine: NativeEngine, path: Path) ->
         ([5], "a segment is 5"),
         ([(cache, [1])], "a tuple of cache, tokens and n_logits"),
         ([(None, [1], 1)], "cache is None"),
+        ([Segment(cache, [1], 1), (other, [1])], "segment 1: a segment is "),
+        ([Segment(cache, [1], 1), Segment(other, [1, -5], 1)], r"segment 1: tokens\[1\] is -5"),
+        ([Segment(cache, [1], 1), Segment(other, ["a"], 1)], r"segment 1: tokens\[0\] is 'a'"),
+        ([Segment(cache, [1], 2), Segment(other, [1], 1)], "segment 0: n_logits is 2"),
         ([Segment(cache, [1], 1), Segment(cache, [2], 1)], "also that of segment 0"),
         ([Segment(cache, [1], 1), Segment(foreign, [2], 1)], "segment 1: the cache is another"),
         ([Segment(cache, [1] * 100, 1), Segment(other, [1] * 29, 1)], "at most 128"),
@@ -184,8 +188,12 @@ def test_batches_that_cannot_be_are_refused(engine: NativeEngine, path: Path) ->
 def test_a_full_context_says_how_full(engine: NativeEngine) -> None:
     cache, other = engine.new_cache(), engine.new_cache()
     feed(engine, cache, 199)
-    with pytest.raises(ContextFullError, match=r"2 tokens do not fit: 199 of .* 200 .*; shorten"):
+    with pytest.raises(
+        ContextFullError, match=r"segment 1: 2 tokens do not fit: 199 of .* 200 .*; shorten"
+    ):
         engine.forward([Segment(other, [1], 1), Segment(cache, [1, 2], 1)])
+    with pytest.raises(ContextFullError, match=r"^2 tokens do not fit"):
+        engine.forward([Segment(cache, [1, 2], 1)])
     assert (other.length, cache.length) == (0, 199)
     assert engine.forward([Segment(cache, [1], 1)])[0].shape == (1, engine.n_vocab)
 

@@ -37,6 +37,16 @@ def test_biases_are_added_where_a_file_has_them(workshop: Workshop, family: str)
     assert workshop.distance(raw) < LIMIT
 
 
+@pytest.mark.parametrize("family", ["qwen2", "llama"])
+def test_a_bias_of_the_output_is_added_to_each_row(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
+    expected = Session(workshop.engine(raw)).forward([1, 2, 3])
+    add_vector(raw, "output.bias", expected.shape[1], 5)
+    bias = np.frombuffer(raw.tensors[b"output.bias"].data, "<f4")
+    rows = Session(workshop.engine(raw)).forward([1, 2, 3])
+    np.testing.assert_array_equal(rows, expected + bias)
+
+
 @pytest.mark.parametrize("bias", BIASES)
 def test_the_limit_catches_a_missing_bias(workshop: Workshop, bias: str) -> None:
     raw = workshop.raw("llama")
@@ -110,6 +120,13 @@ def test_a_norm_that_the_family_has_not_is_refused(workshop: Workshop, family: s
 
 
 # --- rotation -------------------------------------------------------------------------------------
+
+
+def test_linear_scaling_without_a_factor_is_none(workshop: Workshop) -> None:
+    raw = workshop.raw("llama")
+    expected = Session(workshop.engine(raw)).forward([1, 2, 3])
+    raw.set("llama.rope.scaling.type", "linear")
+    np.testing.assert_array_equal(Session(workshop.engine(raw)).forward([1, 2, 3]), expected)
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in SCALED_OTHERWISE])

@@ -63,7 +63,6 @@ def test_numbers_of_a_wrong_type_or_size_are_refused(raw: RawGguf, folder: Path,
         ("llama.expert_count", 8, None),
         ("llama.rope.scaling.type", np.ones(2, np.int32), None),
         ("llama.rope.scaling.type", "yarn", None),
-        ("llama.rope.scaling.type", "linear", None),  # without a factor
         ("llama.rope.dimension_count", 8, None),
         ("llama.attention.value_length", 32, None),
     ],

@@ -39,10 +39,13 @@ std::vector<Fragment> slow_split(const std::string& text, const std::vector<Spec
       const std::size_t at = text.substr(0, whole.end).find(token.text, whole.begin);
       if (at == std::string::npos) continue;
       const std::size_t end = at + token.text.size();
+      std::size_t left = at, right = end;
+      while (token.strips_left && left > whole.begin && text[left - 1] == '\n') --left;
+      while (token.strips_right && right < whole.end && text[right] == '\n') ++right;
       std::vector<Fragment> parts;
-      if (at > whole.begin) parts.push_back({whole.begin, at, -1});
-      parts.push_back({at, end, token.id});
-      if (end < whole.end) parts.push_back({end, whole.end, -1});
+      if (left > whole.begin) parts.push_back({whole.begin, left, -1});
+      parts.push_back({left, right, token.id});
+      if (right < whole.end) parts.push_back({right, whole.end, -1});
       fragments.erase(fragments.begin() + i);
       fragments.insert(fragments.begin() + i, parts.begin(), parts.end());
     }
@@ -58,7 +61,8 @@ void fragments_are_those_of_the_slow_twin() {
       for (std::size_t n = below(3); n > 0; --n) {
         const std::string text = random_text(length);
         if (!texts.insert(text).second) continue;
-        tokens.push_back({text, static_cast<std::int32_t>(tokens.size()), below(2) == 0});
+        const auto id = static_cast<std::int32_t>(tokens.size());
+        tokens.push_back({text, id, below(2) == 0, below(3) == 0, below(3) == 0});
       }
     }
     const SpecialTokens special(tokens);

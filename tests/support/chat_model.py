@@ -46,7 +46,9 @@ def vocabulary() -> dict[str, object]:
     }
 
 
-def chat_model(folder: Path, *, template: str | None = TEMPLATE, n_ctx: int = 256) -> maglio.Model:
+def chat_model(
+    folder: Path, *, template: str | dict[str, str] | None = TEMPLATE, n_ctx: int = 256
+) -> maglio.Model:
     """Load the model, writing it to ``folder`` first."""
     path = folder / "tiny.gguf"
     if not path.exists():

@@ -53,16 +53,26 @@ def penalties(logits: np.ndarray, params: SamplingParams, history: History) -> N
             logits[token] = float(logits[token]) - penalty
 
 
+def since_break(tokens: list[int], sequences: list[tuple[int, ...]]) -> int:
+    """How many tokens follow the last breaker; the longest that begins there."""
+    for at in reversed(range(len(tokens))):
+        ends = [at + len(s) for s in sequences if tuple(tokens[at : at + len(s)]) == s]
+        if ends:
+            return len(tokens) - max(ends)
+    return len(tokens)
+
+
 def repetitions(params: SamplingParams, history: History) -> dict[int, int]:
     """By token, the longest repetition that it would prolong."""
     tokens = list(last(history.tokens, params.dry_penalty_last_n))
-    breaks = {*params.dry_breakers, *history.exempt}
+    sequences = [b if isinstance(b, tuple) else (b,) for b in params.dry_breakers]
+    sequences += [(token,) for token in history.exempt]
+    breaks = {sequence[0] for sequence in sequences if len(sequence) == 1}
+    reach = since_break(tokens, sequences)
     longest: dict[int, int] = {}
     for end in range(1, len(tokens)):  # what came before tokens[end], against what comes now
         length = 0
-        while length < end and tokens[-1 - length] == tokens[end - 1 - length]:
-            if tokens[-1 - length] in breaks:
-                break
+        while length < min(end, reach) and tokens[-1 - length] == tokens[end - 1 - length]:
             length += 1
         if tokens[end] not in breaks:
             longest[tokens[end]] = max(length, longest.get(tokens[end], 0))

@@ -13,6 +13,10 @@ OWN = {
     "{%- set ns.n = ns.n + 1 -%}{%- do m.get('content') -%}"
     "{%- set ns.text = ns.text ~ '<|im_start|>' ~ m.role ~ ns.n ~ (m.content or '') -%}"
     "{%- endfor -%}{{ ns.text ~ '<|im_end|>' }}",
+    "lists that grow": "{% set parts = [] %}{% for m in messages %}"
+    "{% do parts.append('<|im_start|>' ~ m.role) %}{% do parts.extend([m.content or '', '\n']) %}"
+    "{% do m.update(content='<|im_end|>') %}{% do parts.append(m.content) %}{% endfor %}"
+    "{{ parts | join }}",
     "macros": "{% macro turn(role, text) %}<|im_start|>{{ role }}\n{{ text | trim }}<|im_end|>\n"
     "{% endmacro %}{% for m in messages %}{{ turn(m['role'], m['content']) }}{% endfor %}",
     "a macro measured and trimmed": "{% macro turn(m) %} <|im_start|>{{ m.content }}<|im_end|> "

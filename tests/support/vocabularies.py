@@ -43,6 +43,12 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "gemma4": ("gemma4", {}),
     "gemma3-space-prefix": ("gemma3", {"tokenizer.ggml.add_space_prefix": True}),
     **{f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre}) for pre in PRETOKENIZERS},
+    "masks-jina-v2-code": ("masks", {"tokenizer.ggml.pre": "jina-v2-code"}),
+    "masks-modern-bert": (
+        "masks",
+        {"tokenizer.ggml.pre": "modern-bert", "general.name": "A Modern-BERT"},
+    ),
+    "masks-phi-3": ("masks", {"tokenizer.ggml.pre": "gpt-2", "general.name": "Phi-3 mini"}),
     "holes-gpt-2": ("holes", {"tokenizer.ggml.pre": "gpt-2"}),
     "holes-llama-bpe": ("holes", {"tokenizer.ggml.pre": "llama-bpe"}),
 }
@@ -57,7 +63,7 @@ class MissingModelError(Exception):
 def vocabulary(name: str) -> dict[str, object]:
     """Return the metadata of a variant; treat it as read-only."""
     model, changes = VARIANTS[name]
-    made_up = {"pairs": pairs, "holes": holes, "gemma4": gemma4}
+    made_up = {"pairs": pairs, "holes": holes, "gemma4": gemma4, "masks": masks}
     metadata = made_up[model]() if model in made_up else _read_metadata(_file_start(model))
     return metadata | changes
 
@@ -84,6 +90,18 @@ def pairs() -> dict[str, object]:
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.merges": merges,
         "tokenizer.ggml.token_type": np.array(kinds, np.int32),
+    }
+
+
+@cache
+def masks() -> dict[str, object]:
+    """Return the same with special tokens that take along white space in some models."""
+    whole = pairs()
+    special = {"<mask>": 4, "[MASK]": 4, "<s>": 3, "</s>": 3}
+    kinds: np.ndarray = whole["tokenizer.ggml.token_type"]
+    return whole | {
+        "tokenizer.ggml.tokens": [*whole["tokenizer.ggml.tokens"], *special],
+        "tokenizer.ggml.token_type": np.array([*kinds, *special.values()], np.int32),
     }
 
 

@@ -151,7 +151,11 @@ HOSTILE = {
     "a number of 5,000 digits": "{{ " + "9" * 5000 + " }}",
     "classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "the environment": "{{ self._TemplateReference__context.environment }}",
-    "changing messages": "{{ messages.append(1) }}",
+    "a list that grows as it is walked": "{% set x = [1] %}{% for i in x %}{% do x.append(i) %}"
+    "{% endfor %}",
+    "lists that hold each other": "{% set x = [] %}{% set y = [x] %}{% set z = [y] %}"
+    "{% do x.append(y) %}{% do z.append(x) %}{{ [x, y] == [y, z] }}",
+    "a list in itself as JSON": "{% set x = [] %}{% do x.append(x) %}{{ x | tojson }}",
     "importing": "{% import 'os' as os %}",
     "missing attributes": "{{ nothing.at.all }}",
     "division": "{{ 1 // 0 }}",
@@ -209,6 +213,9 @@ ECOSYSTEM = {
     "{{ '[1]' | from_json | tojson }}": "[1]",
     "{{ messages | map(attribute='role') | tojson }}": '["user"]',
     "{{ {'é': '<'} | tojson }}{{ 'é' | tojson(ensure_ascii=true) }}": '{"é": "<"}"\\u00e9"',
+    "{% set x = [] %}{% do x.append('a') %}{{ x }}{% set y = {} %}{% do y.update(a=1) %}{{ y }}": (
+        "['a']{'a': 1}"
+    ),
     "{% if 1 %}\n  {% set x = 1 %}\n{{ x }}\n{% endif %}\n": "1\n",
 }
 
@@ -234,6 +241,33 @@ def test_a_random_choice_is_the_same_each_time():
 )
 def test_the_template_for_tools_is_taken_where_there_are_tools(source, tools, said):
     assert ChatTemplate(source, TOKENIZER).render([], tools=tools).text == said
+
+
+def test_a_template_changes_its_own_copies_alone():
+    source = "{% do messages.append(messages[0]) %}{% do messages[0].update(content='x') %}"
+    source += "{{ messages | length }}{{ messages[0].content }}<|im_end|>"
+    messages = [{"role": "user", "content": "hi"}]
+    template = ChatTemplate(source, TOKENIZER)
+    first = template.render(messages)
+    assert (first.text, len(first.control)) == ("2x<|im_end|>", 1)
+    assert template.render(messages) == first
+    assert messages == [{"role": "user", "content": "hi"}]
+
+
+def test_what_a_template_puts_into_a_list_is_its_own():
+    source = "{% set x = [] %}{% for m in messages %}{% do x.append('<|im_start|>' ~ m.content) %}"
+    source += "{% do x.insert(0, '<|im_end|>') %}{% endfor %}{{ x | join }}"
+    prompt = ChatTemplate(source, TOKENIZER).render([{"role": "user", "content": "<|im_start|>"}])
+    assert prompt.text == "<|im_end|><|im_start|><|im_start|>"
+    assert prompt.control == ((0, 10), (10, 22))
+
+
+def test_a_template_can_be_chosen_by_name():
+    template = ChatTemplate({"default": "a", "tool_use": "b", "rag": "c"}, TOKENIZER)
+    assert template.render([], name="rag", tools=[{"name": "f"}]).text == "c"
+    assert template.render([], name="default", tools=[{"name": "f"}]).text == "a"
+    with pytest.raises(InvalidArgumentError, match=r"'x', must be .*: default, tool_use, rag"):
+        template.render([], name="x")
 
 
 def test_names_of_tools_and_arguments_make_no_control_tokens():

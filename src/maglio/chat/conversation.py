@@ -11,26 +11,22 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from maglio.chat import saved
 from maglio.chat.history import Exchanges
+from maglio.chat.limits import Limits, OnFull
 from maglio.chat.prompt import PromptEncoder
 from maglio.chat.rendered import Rendered
 from maglio.chat.shelf import ReferenceShelf
 from maglio.chat.stream import ChatModel, ChatStream
 from maglio.chat.turn import Answer, Turn
-from maglio.checks import MAX_TOKEN_ID, check_choice, check_int
+from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode import GenerationStats, SamplingParams, total
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Ending
 from maglio.one_thread import OneThread, one_thread
 from maglio.references import Reference, each
 from maglio.speculation import Speculation
-from maglio.text import StopMatcher
-from maglio.text.template import FALLBACK_END
-
-OnFull = Literal["stop", "drop"]
 
 
 class Conversation:
@@ -56,18 +52,18 @@ class Conversation:
         stop: Sequence[str],
         on_prefill: Callable[[int, int], None] | None,
         tools: Sequence[Mapping[str, Any]] | None,
+        chat_template: str | None,
         template_variables: Mapping[str, Any] | None,
     ) -> None:
-        StopMatcher(stop)  # checks it
-        self.max_tokens = max_tokens
-        self.on_full = on_full
-        self.stop = tuple(stop)
-        if model.chat_template.is_fallback and FALLBACK_END not in model.tokenizer.control_tokens:
-            self.stop += (FALLBACK_END,)  # for this model the format is plain text
+        self._limits = Limits(max_tokens=max_tokens, stop=stop, on_full=on_full)
         self.on_prefill = on_prefill
         self._model = model
         self._encoder = PromptEncoder(
-            model.chat_template, model.tokenizer, tools=tools, variables=template_variables
+            model.chat_template,
+            model.tokenizer,
+            tools=tools,
+            variables=template_variables,
+            name=chat_template,
         )
         self._use = OneThread("this conversation")
         self._history = Exchanges(system)
@@ -152,22 +148,29 @@ class Conversation:
     @property
     def on_full(self) -> OnFull:
         """What to do when a message does not fit the context: ``stop`` or ``drop``."""
-        return self._on_full
+        return self._limits.on_full
 
     @on_full.setter
     def on_full(self, choice: OnFull) -> None:
-        check_choice("on_full", choice, ("stop", "drop"))
-        self._on_full: OnFull = choice
+        self._limits = replace(self._limits, on_full=choice)
 
     @property
     def max_tokens(self) -> int:
         """Most tokens of an answer."""
-        return self._max_tokens
+        return self._limits.max_tokens
 
     @max_tokens.setter
     def max_tokens(self, limit: int) -> None:
-        check_int("max_tokens", limit, 1, MAX_TOKEN_ID)
-        self._max_tokens = limit
+        self._limits = replace(self._limits, max_tokens=limit)
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """An answer ends before the first of these texts, besides where the model ends it."""
+        return tuple(self._limits.stop)
+
+    @stop.setter
+    def stop(self, texts: Sequence[str]) -> None:
+        self._limits = replace(self._limits, stop=texts)
 
     @property
     def speculation(self) -> bool | Speculation:
@@ -193,12 +196,11 @@ class Conversation:
         self._settle()
         if not isinstance(text, str):
             raise InvalidArgumentError(f"a message is {text!r:.80}, must be a text")
-        n_ctx = self._model.engine.n_ctx
-        reserve = None if self.on_full == "stop" else min(self.max_tokens, n_ctx // 4)
+        n_ctx, limits = self._model.engine.n_ctx, self._limits
         history, prompt = self._encoder.fit(
-            self._history, text, self._rendered, n_ctx=n_ctx, reserve=reserve
+            self._history, text, self._rendered, n_ctx=n_ctx, reserve=limits.reserve(n_ctx)
         )
-        ending = Ending(max_tokens=self.max_tokens, stop=self.stop)
+        ending = limits.ending(self._encoder.stop)
         stream = self._stream.answer(prompt.ids, ending, self.on_prefill)
         before, spent = (self._history, self._rendered), self._spent
         self._history = history
@@ -330,6 +332,7 @@ class Conversation:
             references=self._shelf.savable(),
             sampling=self.sampling,
             position=self.position,
+            limits=self._limits,
         )
         saved.write(Path(path), chat)
 
@@ -337,6 +340,7 @@ class Conversation:
     def load(self, path: str | Path) -> None:
         """Become the conversation that was saved; cache and indexes follow with the next turn.
 
+        An older file has no ``max_tokens``, ``stop`` and ``on_full``; these then stay as they are.
         Answers are encoded anew if another tokenizer made their ids. A reference whose file cannot
         be read any more is left out with a warning: it changes speed alone.
 
@@ -346,17 +350,13 @@ class Conversation:
         """
         tokenizer = self._model.tokenizer
         chat = saved.read(Path(path), tokenizer.fingerprint, self._model.engine.n_vocab)
-        turns = chat.turns
-        if chat.fingerprint != tokenizer.fingerprint:
-            turns = tuple(
-                replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
-                for turn in turns
-            )
+        turns = chat.turns_for(tokenizer)
         self._settle()
         history = Exchanges(chat.system, turns, chat.dropped)
         rendered = self._encoder.history(history, self._rendered)
         self._stream.go_on(chat.sampling, self.speculation, chat.position)
         self._history, self._rendered = history, rendered
+        self._limits = chat.limits or self._limits
         self.clear_references()
         for reference in chat.references:
             try:

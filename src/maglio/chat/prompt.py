@@ -24,7 +24,7 @@ from maglio.chat.rendered import Rendered
 from maglio.errors import ContextFullError
 from maglio.text import Tokenizer
 from maglio.text.prompt_text import PromptText
-from maglio.text.template import ChatTemplate, Message
+from maglio.text.template import DEFAULT, FALLBACK_END, ChatTemplate, Message
 
 
 class PromptEncoder:
@@ -35,6 +35,10 @@ class PromptEncoder:
         tokenizer: the model's.
         tools: descriptions of the tools that the model may call, for the template.
         variables: more of what the template reads.
+        name: which of several templates; the usual one when ``None``.
+
+    Raises:
+        InvalidArgumentError: there is no template of this name.
     """
 
     def __init__(
@@ -44,11 +48,22 @@ class PromptEncoder:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> None:
+        if name is not None:
+            template.check_name(name)
         self._template = template
         self._tokenizer = tokenizer
         self._tools = tools
         self._variables = variables
+        self._name = name
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """The text that ends an answer where no token does: the format is plain text then."""
+        is_fallback = self._template.is_fallback and self._name in (None, DEFAULT)
+        is_text = FALLBACK_END not in self._tokenizer.control_tokens
+        return (FALLBACK_END,) if is_fallback and is_text else ()
 
     def prompt(
         self, messages: Sequence[Message], known: Rendered, *, opens_answer: bool = True
@@ -122,8 +137,10 @@ class PromptEncoder:
         Raises:
             ContextFullError: the prompt does not fit.
         """
-        whole = prompt = self.prompt(history.messages(user=user), known)
         limit = n_ctx - (reserve or 0)
+        text = self._render(history.messages(user=user))
+        self._check_room(text, history, user, limit, drops=reserve is not None)
+        whole = prompt = self._going_on(known, text)
         if len(prompt.ids) <= limit:
             return history, prompt
         if reserve is None:
@@ -158,11 +175,30 @@ class PromptEncoder:
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def _check_room(
+        self, text: PromptText, history: Exchanges, user: str, limit: int, *, drops: bool
+    ) -> None:
+        """Refuse what is sure not to fit without encoding it, which could take minutes.
+
+        Only what a template has written tells: it may trim a message, or leave it out.
+        """
+        fewest = self._tokenizer.fewest_tokens(text.text)
+        if fewest > limit and drops:
+            alone = self._render(history.dropping(len(history.turns)).messages(user=user))
+            fewest = self._tokenizer.fewest_tokens(alone.text)
+        if fewest > limit:
+            raise ContextFullError(
+                f"the prompt with this message of {len(user):,} characters has at least "
+                f"{fewest:,} tokens, more than the {limit} that the context has for it; shorten "
+                "it, or load the model with a larger n_ctx"
+            )
+
     def _render(self, messages: Sequence[Message], *, opens_answer: bool = True) -> PromptText:
         return self._template.render(
             messages,
             tools=self._tools,
             variables=self._variables,
+            name=self._name,
             add_generation_prompt=opens_answer,
         )
 

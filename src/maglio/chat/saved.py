@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from maglio.chat.limits import Limits
 from maglio.chat.turn import Turn
 from maglio.checks import MAX_SEED, check_int
 from maglio.decode import SamplingParams
 from maglio.errors import ConversationFileError, InvalidArgumentError
 from maglio.files import read_regular, write_atomic
+from maglio.text import Tokenizer
 from maglio.tokens import ANY_VOCABULARY, checked_tokens
 
 FORMAT = "maglio-conversation"
@@ -38,6 +40,7 @@ class SavedChat:
         references: paths, texts or token ids.
         sampling: how tokens were chosen.
         position: where the random stream stood.
+        limits: where answers end; ``None`` in older files.
     """
 
     fingerprint: str
@@ -47,6 +50,16 @@ class SavedChat:
     references: tuple[Path | str | tuple[int, ...], ...]
     sampling: SamplingParams
     position: int
+    limits: Limits | None = None
+
+    def turns_for(self, tokenizer: Tokenizer) -> tuple[Turn, ...]:
+        """The turns in ids of ``tokenizer``; answers in those of another are encoded anew."""
+        if self.fingerprint == tokenizer.fingerprint:
+            return self.turns
+        return tuple(
+            replace(turn, tokens=tuple(tokenizer.encode(turn.answer, add_special=False)))
+            for turn in self.turns
+        )
 
 
 def write(path: Path, chat: SavedChat) -> None:
@@ -73,6 +86,7 @@ def write(path: Path, chat: SavedChat) -> None:
         "references": [_reference_out(reference) for reference in chat.references],
         "sampling": asdict(chat.sampling),
         "position": chat.position,
+        "limits": None if chat.limits is None else asdict(chat.limits),
     }
     text = json.dumps(document, ensure_ascii=True, indent=1)
     try:
@@ -135,7 +149,16 @@ def _checked(document: object, fingerprint: str, n_vocab: int) -> SavedChat:
         references=tuple(_reference_in(r, bound) for r in _get(document, "references", list)),
         sampling=_sampling(_get(document, "sampling", dict), n_vocab),
         position=position,
+        limits=_limits(document.get("limits")),
     )
+
+
+def _limits(values: object) -> Limits | None:
+    if values is None:
+        return None
+    if not isinstance(values, dict) or values.keys() != {f.name for f in fields(Limits)}:
+        raise _WrongError("its limits are not max_tokens, stop and on_full")
+    return Limits(**values)
 
 
 def _turn(value: object, n_vocab: int) -> Turn:

@@ -27,6 +27,7 @@ from maglio.cli.drafting_options import PolicyName
 from maglio.cli.model_options import ModelOptions
 from maglio.cli.option_groups import with_option_groups
 from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.files import write_atomic
 from maglio.model import Model
 
 
@@ -108,7 +109,7 @@ def _some(path: Path, limit: int) -> list[Task]:
 def _write_report(path: Path, results: list[TaskResult], model: Model) -> None:
     title = f"Maglio {maglio.__version__}: {model.name}"
     try:
-        path.write_text(html_report(results, title=title, cost=model.cost), encoding="utf-8")
+        write_atomic(path, html_report(results, title=title, cost=model.cost).encode())
     except OSError as error:
         raise InvalidArgumentError(f"cannot write {path}: {error.strerror}") from error
 

@@ -14,12 +14,14 @@ import typer
 from maglio.chat import Conversation
 from maglio.cli.answer_writer import View
 from maglio.cli.chat_commands import load_with_notes
+from maglio.cli.chat_settings import Settings
 from maglio.cli.drafting_options import DraftingOptions, HistoryOptions
 from maglio.cli.line_reader import LineReader, PipeReader, TerminalReader
 from maglio.cli.model_options import ModelOptions
 from maglio.cli.option_groups import given, with_option_groups
 from maglio.cli.options import (
     OUTPUT,
+    ChatTemplateOption,
     ColorOption,
     MaxTokensOption,
     TemplateVariablesOption,
@@ -29,7 +31,7 @@ from maglio.cli.options import (
 from maglio.cli.repl import Repl
 from maglio.cli.sampling_options import SamplingOptions
 from maglio.cli.streams import note
-from maglio.cli.terminal import PrefillProgress, wants_color
+from maglio.cli.terminal import PrefillProgress, note_seed, wants_color
 from maglio.cli.text_options import TextOptions, read_bytes, standard_input, without_bom
 from maglio.errors import InvalidArgumentError
 
@@ -83,6 +85,7 @@ def chat(
         Literal["stop", "drop"],
         typer.Option("--on-full", help="When the context is full: stop, or drop oldest turns."),
     ] = "stop",
+    chat_template: ChatTemplateOption = None,
     variables: TemplateVariablesOption = None,
     conversation: Annotated[
         Path | None,
@@ -128,16 +131,22 @@ def chat(
         on_full=on_full,
         stop=texts.stops,
         on_prefill=PrefillProgress(),
+        chat_template=chat_template,
         template_variables=template_variables(variables),
     )
+    settings = Settings(talk, loaded.tokenizer)
     if conversation is not None and _exists(conversation):
+        asked, mine = given(context), (talk.max_tokens, talk.stop, talk.on_full)
         load_with_notes(talk, conversation)
-        talk.sampling = sampling.over(talk.sampling, params, given(context))
+        talk.sampling = sampling.over(talk.sampling, params, asked)
         if system is not None:
             talk.system = system
+        for name, value in zip(("max_tokens", "stop", "on_full"), mine, strict=True):
+            if name in asked:
+                setattr(talk, name, value)
     _refer(talk, drafting.reference or ())
     if stats:
-        note(f"seed {talk.sampling.seed}")
+        note_seed(talk.sampling)
     view = View(
         color=wants_color(color, sys.stdout),
         thinking=not hide_thinking,
@@ -145,7 +154,15 @@ def chat(
         as_json=as_json,
     )
     reader = _reader(first, single_turn=single_turn)
-    loop = Repl(talk, reader, sys.stdout, view, autosave=conversation, single_turn=single_turn)
+    loop = Repl(
+        talk,
+        reader,
+        sys.stdout,
+        view,
+        autosave=conversation,
+        single_turn=single_turn,
+        settings=settings,
+    )
     if status := loop.run(first):
         raise typer.Exit(status)
 

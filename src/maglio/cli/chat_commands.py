@@ -16,7 +16,7 @@ from maglio.chat.turn import Answer
 from maglio.cli.answer_writer import View
 from maglio.cli.chat_settings import Settings, whole
 from maglio.cli.streams import note
-from maglio.cli.terminal import details, summary
+from maglio.cli.terminal import details, note_seed, summary
 from maglio.errors import InvalidArgumentError
 
 HELP = """\
@@ -55,6 +55,7 @@ class ChatCommands:
     Args:
         chat: the conversation.
         view: how it is shown.
+        settings: its settings.
         answer: what to do with an answer that a command brings about.
         home: the file that ``/save`` and ``/load`` mean when none is named.
     """
@@ -64,6 +65,7 @@ class ChatCommands:
         chat: Conversation,
         view: View,
         *,
+        settings: Settings,
         answer: Callable[[Answer], None],
         home: Path | None,
     ) -> None:
@@ -71,7 +73,7 @@ class ChatCommands:
         self._view = view
         self._answer = answer
         self._home = home
-        self._settings = Settings(chat)
+        self._settings = settings
         self._drafting: bool | maglio.Speculation = chat.speculation or True  # for /spec on
         self._by_name: dict[str, Callable[[str], None]] = {
             "help": lambda _: note(HELP),
@@ -156,7 +158,8 @@ class ChatCommands:
         stats = self._chat.stats
         used = len(self._chat.tokens)
         note(f"{summary(stats)}\n{details(stats)}\ncontext {used} tokens, room for ", end="")
-        note(f"{self._chat.room}\nseed {self._chat.sampling.seed}")
+        note(str(self._chat.room))
+        note_seed(self._chat.sampling)
 
     def _spec(self, choice: str) -> None:
         if choice:

@@ -10,10 +10,17 @@ import dataclasses
 from typing import Any
 
 from maglio.chat import Conversation
-from maglio.cli.sampling_options import RANDOM_SEED, bias, drawn_seed, order
+from maglio.cli.sampling_options import (
+    RANDOM_SEED,
+    bias,
+    default_breakers,
+    drawn_seed,
+    order,
+)
 from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
+from maglio.text import Tokenizer
 
 _PARAMS = {
     field.name: field for field in dataclasses.fields(SamplingParams) if field.name != "logit_bias"
@@ -28,13 +35,15 @@ class Settings:
     """The settings of a conversation.
 
     Args:
-        chat: the conversation.
+        chat: the conversation, as it begins: what is then changed can be brought back to this.
+        tokenizer: the model's.
     """
 
-    def __init__(self, chat: Conversation) -> None:
+    def __init__(self, chat: Conversation, tokenizer: Tokenizer) -> None:
         self._chat = chat
-        self._max_tokens = chat.max_tokens  # what it began with, for /unset
-        self._stop = chat.stop
+        self._tokenizer = tokenizer
+        # What it began with, for /unset.
+        self._max_tokens, self._stop, self._on_full = chat.max_tokens, chat.stop, chat.on_full
 
     def lines(self) -> list[str]:
         """All of them, as they are."""
@@ -79,7 +88,7 @@ class Settings:
         if name == "max_tokens":
             self._chat.max_tokens = self._max_tokens
         elif name == "on_full":
-            self._chat.on_full = "stop"
+            self._chat.on_full = self._on_full
         elif name == "stop":
             self._chat.stop = self._stop
         elif name == "logit_bias":
@@ -101,6 +110,9 @@ class Settings:
 
     def _set_sampling(self, name: str, value: object) -> None:
         changes: dict[str, Any] = {name: value}
+        before = self._chat.sampling
+        if name == "dry_multiplier" and before.dry_multiplier == 0.0 and not before.dry_breakers:
+            changes["dry_breakers"] = default_breakers(self._tokenizer)  # as --dry-multiplier has
         self._chat.sampling = dataclasses.replace(self._chat.sampling, **changes)
 
 

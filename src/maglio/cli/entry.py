@@ -55,3 +55,23 @@ def fenced(lines: Sequence[str]) -> str | None:
     if lines[-1].rstrip() != FENCE:
         return None
     return "\n".join([first] * bool(first.strip()) + list(lines[1:-1]))
+
+
+def entered(text: str) -> Entry:
+    """What was typed, in one line or several."""
+    if text.startswith(FENCE):
+        return Entry(fenced(text.split("\n")) or "", verbatim=True)
+    return Entry(text.strip("\n"))
+
+
+def quoted(message: str) -> str:
+    """What to type for this message: itself, with a second ``/``, or in a fence.
+
+    So a message that was pasted, and that is brought back from what was typed before, is never
+    taken for a command. Newlines around it may get lost.
+    """
+    for text in (message, f"/{message}", f"{FENCE}\n{message}\n{FENCE}"):
+        entry = entered(text)
+        if entry.command is None and entry.message.strip("\n") == message.strip("\n"):
+            return text
+    return message

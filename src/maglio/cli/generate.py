@@ -20,13 +20,14 @@ from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
     details,
+    note_seed,
     summary,
     wants_color,
 )
 from maglio.cli.text_options import TextOptions
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
-from maglio.model import Prompt
+from maglio.prompt import Prompt, encoded
 from maglio.references import read_reference
 
 
@@ -88,13 +89,16 @@ def generate(
     note(summary(stream.stats))
     if stats:
         note(details(stream.stats))
-        note(f"seed {params.seed}")
+        note_seed(params)
     if interrupted:
         raise typer.Exit(130)
 
 
 def _prompt(model: maglio.Model, text: str, *, special: bool) -> Prompt:
-    return model.tokenizer.encode(text, parse_special=True) if special and text else text
+    if not special:
+        return text
+    sizes = {"n_vocab": model.engine.n_vocab, "n_ctx": model.engine.n_ctx}
+    return encoded(text, model.tokenizer, **sizes, parse_special=True)
 
 
 def _write(stream: Stream, writer: TokenWriter | None) -> bool:

@@ -11,6 +11,7 @@ import typer
 from maglio.cli.command import LlamaCommand
 from maglio.cli.options import ModelOption
 from maglio.default_model import default_model_path
+from maglio.draft.reference import save_index
 from maglio.errors import InvalidArgumentError
 from maglio.gguf import ModelFile
 from maglio.native_model import read_tokenizer
@@ -40,7 +41,7 @@ def build(
         raise InvalidArgumentError(f"the index file must be named *{INDEX_SUFFIX}, not {output}")
     tokenizer = read_tokenizer(ModelFile(default_model_path() if model is None else model))
     index = index_files(paths, tokenizer, progress=_report)
-    index.save(output, fingerprint=tokenizer.fingerprint)
+    save_index(index, output, fingerprint=tokenizer.fingerprint)
     size = output.stat().st_size
     print(f"{output}: {len(index):,} tokens, {size / 1e6:.1f} MB", file=sys.stderr)
 

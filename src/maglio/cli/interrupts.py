@@ -1,6 +1,7 @@
 """Ctrl-C: one KeyboardInterrupt at a time, never in the middle of what it has caused.
 
-Boundary: the handler of SIGINT. Only the main thread has one; elsewhere nothing is changed.
+Boundary: the handler of SIGINT. Only the main thread can set it; elsewhere nothing is changed. Nor
+is it where the signal is ignored, as in a job that a shell script runs in the background.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
-        if _is_main_thread():
+        if _is_ours():
             self._before = signal.signal(signal.SIGINT, self._handle)
         return self
 
@@ -35,7 +36,7 @@ class Interrupts:
     ) -> None:
         if kind is KeyboardInterrupt:
             end_at_next_interrupt()
-        elif _is_main_thread():
+        elif _is_ours():
             signal.signal(signal.SIGINT, self._before)
 
     def arm(self) -> None:
@@ -54,13 +55,13 @@ class Interrupts:
 
 def interrupt_once() -> None:
     """Ctrl-C raises; another one ends the process at once, and without a word."""
-    if _is_main_thread():
+    if _is_ours():
         signal.signal(signal.SIGINT, _raise_once)
 
 
 def end_at_next_interrupt() -> None:
     """Ctrl-C ends the process at once, and without a word: it is about to end anyway."""
-    if _is_main_thread():
+    if _is_ours():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -69,5 +70,6 @@ def _raise_once(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+def _is_ours() -> bool:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    return is_main_thread and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 import platformdirs
 
-from maglio.cli.entry import FENCE, Entry, fenced
+from maglio.cli.entry import FENCE, Entry, entered, fenced, quoted
 from maglio.cli.streams import note
 from maglio.cli.text_options import without_bom
 from maglio.errors import InvalidArgumentError
@@ -104,6 +104,7 @@ class TerminalReader:
             if self._is_open(buffer.text):
                 buffer.insert_text("\n")
             else:
+                self._quote(buffer)
                 buffer.validate_and_handle()
 
         @keys.add(Keys.BracketedPaste)
@@ -126,17 +127,18 @@ class TerminalReader:
         while True:
             self._pasted = False
             text = self._session.prompt("> ")
-            if self._pasted:
-                entry = Entry(text, verbatim=True)
-            elif text.startswith(FENCE):
-                entry = Entry(fenced(text.split("\n")) or "", verbatim=True)
-            else:
-                entry = Entry(text.strip("\n"))
+            entry = Entry(text, verbatim=True) if self._pasted else entered(text)
             if entry.text.strip():
                 return entry
 
     def _is_open(self, text: str) -> bool:
         return text.startswith(FENCE) and not self._pasted and fenced(text.split("\n")) is None
+
+    def _quote(self, buffer: Buffer) -> None:
+        """Make a pasted message one that is a message too when it is typed."""
+        if self._pasted and (text := quoted(buffer.text)) != buffer.text:
+            buffer.text = text
+            self._pasted = False
 
     def _on_text_changed(self, buffer: Buffer) -> None:
         if not buffer.text:

@@ -62,6 +62,15 @@ TemplateVariablesOption = Annotated[
         show_default=False,
     ),
 ]
+ChatTemplateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--chat-template",
+        metavar="NAME",
+        help="Which of the chat templates in the model file, where it has several: tool_use, rag.",
+        show_default=False,
+    ),
+]
 ColorOption = Annotated[
     Color,
     typer.Option("--color", "-co", help="Colour tokens by source.", rich_help_panel=OUTPUT),

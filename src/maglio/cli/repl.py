@@ -15,6 +15,7 @@ from maglio.chat import Conversation
 from maglio.chat.turn import Answer
 from maglio.cli.answer_writer import AnswerWriter, View, write_json
 from maglio.cli.chat_commands import CHANGING, ChatCommands, QuitError
+from maglio.cli.chat_settings import Settings
 from maglio.cli.entry import Entry
 from maglio.cli.interrupts import Interrupts
 from maglio.cli.line_reader import LineReader
@@ -31,6 +32,7 @@ class Repl:
         reader: where entries come from.
         out: where answers go.
         view: how they are shown.
+        settings: what ``/set`` changes.
         autosave: save here after each change.
         single_turn: leave after one answer.
     """
@@ -42,6 +44,7 @@ class Repl:
         out: TextIO,
         view: View,
         *,
+        settings: Settings,
         autosave: Path | None = None,
         single_turn: bool = False,
     ) -> None:
@@ -54,7 +57,9 @@ class Repl:
         self._failed = False
         self._ended = False
         self._interrupts = Interrupts()
-        self._commands = ChatCommands(chat, view, answer=self._answer, home=autosave)
+        self._commands = ChatCommands(
+            chat, view, settings=settings, answer=self._answer, home=autosave
+        )
 
     def run(self, first: str | None = None) -> int:
         """Talk until the input ends; return the exit status, 1 if a line of a pipe failed.

@@ -56,8 +56,9 @@ _SAME = (
     "ignore_eos",
 )
 _GIVES = {"sampling_seq": "order"}  # options that are named otherwise than what they give
-DRY_BREAKERS = (r"\n", ":", '"', "*")
-"""What breaks repetitions where nothing else is named, as in llama.cpp."""
+_MAX_TAIL = 20  # tokens of a text after the one that it begins in
+Breaker = int | tuple[int, ...]
+"""A token, or a sequence of them."""
 RANDOM_SEED = -1
 """Stands for a seed that is drawn."""
 
@@ -200,7 +201,7 @@ class SamplingOptions:
         typer.Option(
             "--dry-sequence-breaker",
             metavar="TEXT",
-            help="No repetition reaches over tokens with this text, instead of a newline, ':', "
+            help="No repetition reaches over this text, instead of a newline, ':', "
             "'\"' and '*'; 'none': over control tokens alone. Repeatable.",
             rich_help_panel=SAMPLING,
             show_default=False,
@@ -269,10 +270,10 @@ class SamplingOptions:
             raise InvalidArgumentError("give the order once: --samplers or --sampling-seq")
         return tuple(map(_letter, self.sampling_seq))
 
-    def _breakers(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+    def _breakers(self, tokenizer: Tokenizer) -> tuple[Breaker, ...]:
         texts = self.dry_breakers
         if texts is None:
-            texts = ["none"] if self.dry_multiplier == 0.0 else [*DRY_BREAKERS]
+            return () if self.dry_multiplier == 0.0 else default_breakers(tokenizer)
         wanted = [unescape(text).encode(errors="surrogateescape") for text in texts]
         return breakers([text for text in wanted if text != b"none"], tokenizer)
 
@@ -289,26 +290,39 @@ def order(option: str) -> str | tuple[str, ...]:
     return tuple(_SPELLED.get(step, step) for step in steps)
 
 
-def breakers(texts: Iterable[bytes], tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The tokens whose text has one of ``texts`` in it.
+def default_breakers(tokenizer: Tokenizer) -> tuple[Breaker, ...]:
+    """What breaks repetitions where nothing else is named, as in llama.cpp."""
+    return breakers([b"\n", b":", b'"', b"*"], tokenizer)
+
+
+def breakers(texts: Iterable[bytes], tokenizer: Tokenizer) -> tuple[Breaker, ...]:
+    """The tokens with one of ``texts`` in them, and sequences that begin one in a token's end.
+
+    The rest of the text is encoded as it is alone, as llama.cpp does it.
 
     Raises:
-        InvalidArgumentError: no token has one of them.
+        InvalidArgumentError: a text is empty, or no token has any of it.
     """
-    found: set[int] = set()
+    found: set[Breaker] = set()
     missing = list(texts)
     if not missing:
         return ()
     tokens = {i: tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)}
     for text in missing:
-        having = {i for i, token in tokens.items() if text and text in token}
+        having: set[Breaker] = {i for i, token in tokens.items() if text and text in token}
+        for cut in range(1, len(text)):
+            begin = text[:cut]
+            heads = [i for i, token in tokens.items() if token.endswith(begin) and i not in having]
+            if heads:
+                rest = tokenizer.encode(text[cut:], add_special=False)[:_MAX_TAIL]
+                having |= {(head, *rest) for head in heads if rest}
         if not having:
             raise InvalidArgumentError(
-                f"--dry-sequence-breaker is {text.decode(errors='replace')!r:.80}, must be part of "
-                "the text of a token"
+                f"--dry-sequence-breaker is {text.decode(errors='replace')!r:.80}, must be a text "
+                "that the model's tokens can spell"
             )
         found |= having
-    return tuple(sorted(found))
+    return tuple(found)
 
 
 def _letter(letter: str) -> str:

@@ -9,7 +9,7 @@ import time
 from typing import Literal, TextIO
 
 from maglio.cli.streams import emit, note
-from maglio.decode import GenerationStats
+from maglio.decode import GenerationStats, SamplingParams
 
 Color = Literal["auto", "on", "off"]
 
@@ -136,6 +136,12 @@ def details(stats: GenerationStats) -> str:
     if stats.source_error is not None:
         lines.append(f"drafting stopped: {stats.source_error}")
     return "\n".join(lines)
+
+
+def note_seed(params: SamplingParams) -> None:
+    """Say by which seed a run can be repeated, if it draws random numbers at all."""
+    if params.temperature > 0:
+        note(f"seed {params.seed}")
 
 
 def _times(count: int) -> str:

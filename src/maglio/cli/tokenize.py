@@ -12,7 +12,12 @@ from typing import Annotated, Literal
 import typer
 
 from maglio.cli.llama_vocabulary import llama_ids
-from maglio.cli.options import ModelOption, TemplateVariablesOption, template_variables
+from maglio.cli.options import (
+    ChatTemplateOption,
+    ModelOption,
+    TemplateVariablesOption,
+    template_variables,
+)
 from maglio.cli.text_options import read_bytes, without_bom
 from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
@@ -44,6 +49,7 @@ def tokenize(
             "Shows the prompt on stderr, and ids with their text.",
         ),
     ] = False,
+    chat_template: ChatTemplateOption = None,
     variables: TemplateVariablesOption = None,
     against: Annotated[
         Literal["llama.cpp"] | None,
@@ -57,7 +63,9 @@ def tokenize(
     data = without_bom(read_bytes(file))
     if chat:
         template = ChatTemplate(read_chat_template(model_file), tokenizer)
-        rendered = template.render(_messages(data), variables=template_variables(variables))
+        rendered = template.render(
+            _messages(data), variables=template_variables(variables), name=chat_template
+        )
         ids = template.encode(rendered)
         text = rendered.text
         print(text, file=sys.stderr)

@@ -72,7 +72,7 @@ class SamplingParams:
     2. ``dry``. A token that would prolong a repetition of n tokens loses ``dry_multiplier`` times
        ``dry_base`` to the power of n - ``dry_allowed_length``, if n is at least that. Repetitions
        are looked for in the last ``dry_penalty_last_n`` tokens (-1: all, 0: none), and reach over
-       none of ``dry_breakers``, which are token ids, and over no control token.
+       none of ``dry_breakers``, which are token ids or sequences of them, nor over control tokens.
     3. ``logit_bias`` is added: a mapping of token id to bias, or a tuple of such pairs. A bias of
        ``-inf`` forbids a token. ``ignore_eos`` forbids the tokens that end an answer.
     4. ``temperature`` divides. At 0 or below, the token with the largest logit is taken, ties
@@ -115,7 +115,7 @@ class SamplingParams:
     dry_base: float = 1.75
     dry_allowed_length: int = 2
     dry_penalty_last_n: int = -1
-    dry_breakers: Sequence[int] = ()
+    dry_breakers: Sequence[int | Sequence[int]] = ()
     logit_bias: Mapping[int, float] | LogitBias = ()
     ignore_eos: bool = False
     order: str | Sequence[str] = "default"
@@ -135,7 +135,7 @@ class SamplingParams:
         if not isinstance(self.ignore_eos, bool):
             raise InvalidArgumentError(f"ignore_eos is {self.ignore_eos!r}, must be True or False")
         object.__setattr__(self, "logit_bias", _bias_pairs(self.logit_bias))
-        object.__setattr__(self, "dry_breakers", _token_ids("dry_breakers", self.dry_breakers))
+        object.__setattr__(self, "dry_breakers", _breakers(self.dry_breakers))
         steps = steps_of(self.order)
         self._check_left_out(steps)
         named = (name for name, order in ORDERS.items() if order == steps)
@@ -185,10 +185,23 @@ def _bias_pairs(bias: object) -> LogitBias:
     return tuple(sorted(pairs.items()))
 
 
-def _token_ids(name: str, ids: object) -> tuple[int, ...]:
+def _breakers(breakers: object) -> tuple[int | tuple[int, ...], ...]:
+    """Single ids first, and sequences of two or more; in order, each of them once."""
+    sequences = set[tuple[int, ...]]()
+    for breaker in _listed(breakers):
+        tokens = [breaker] if is_int(breaker) else _listed(breaker)
+        if not tokens:
+            raise InvalidArgumentError("dry_breakers has an empty sequence, must have ids in each")
+        for token in tokens:
+            check_int("token id in dry_breakers", token, 0, MAX_TOKEN_ID)
+        sequences.add(tuple(int(token) for token in tokens if is_int(token)))
+    single = sorted(tokens[0] for tokens in sequences if len(tokens) == 1)
+    return (*single, *sorted(tokens for tokens in sequences if len(tokens) > 1))
+
+
+def _listed(ids: object) -> list[object]:
     if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes, Mapping)):
-        raise InvalidArgumentError(f"{name} is {ids!r:.80}, must be token ids")
-    tokens = list(ids)
-    for token in tokens:
-        check_int(f"token id in {name}", token, 0, MAX_TOKEN_ID)
-    return tuple(sorted({int(token) for token in tokens if is_int(token)}))
+        raise InvalidArgumentError(
+            f"dry_breakers is or has {ids!r:.80}, must be token ids or sequences of them"
+        )
+    return list(ids)

@@ -73,7 +73,9 @@ class Picker:
         for name in _SAME:
             setattr(native, name, getattr(params, name))
         native.order = list(params.steps)
-        native.dry_breakers = list(params.dry_breakers)
+        native.dry_breakers = [
+            breaker if isinstance(breaker, tuple) else (breaker,) for breaker in params.dry_breakers
+        ]
         native.exempt = list(exempt)
         forbidden = dict.fromkeys(ends, -math.inf) if params.ignore_eos else {}
         native.logit_bias = list((dict(params.bias_pairs) | forbidden).items())

@@ -165,10 +165,10 @@ class Sequence:
             raise InvalidArgumentError("prompt_tokens is empty, must hold at least one token")
         total = turn.taken + len(ids)
         if ids and total > self._n_ctx:
+            makes = f" after {turn.taken} earlier ones makes {total}," if turn.taken else " is"
             raise ContextFullError(
-                f"the prompt of {len(ids)} tokens after {turn.taken} committed ones makes {total}, "
-                f"more than the context of {self._n_ctx}; shorten it, or load the model with a "
-                "larger n_ctx"
+                f"the prompt of {len(ids)} tokens{makes} more than the context of {self._n_ctx}; "
+                "shorten it, or load the model with a larger n_ctx"
             )
         self._is_level = False
         self._turn = Turn(

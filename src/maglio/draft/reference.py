@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from maglio._core import FrozenAutomaton
 from maglio.draft.member import Ids
-from maglio.errors import InvalidArgumentError, OutOfMemoryError
+from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
+from maglio.files import replacing
 from maglio.tokens import Tokens, token_array
 
 _REWOUND_TOKENS = 1 << 16
@@ -66,3 +69,22 @@ def frozen(tokens: Tokens) -> FrozenAutomaton:
             f"no memory to index a reference of {len(tokens)} tokens (about 150 bytes each while "
             "it is built); use a shorter one"
         ) from error
+
+
+def save_index(index: FrozenAutomaton, path: Path, *, fingerprint: str) -> None:
+    """Write an index file, as :func:`maglio.files.replacing` writes files.
+
+    Args:
+        index: the index.
+        path: the file.
+        fingerprint: of the tokenizer that its ids belong to.
+
+    Raises:
+        IndexFileError: it cannot be written; what was there before still is.
+    """
+    try:
+        with replacing(path) as file:
+            index.write(file.fileno(), fingerprint=fingerprint)
+    except (OSError, ValueError) as error:  # the latter for an overlong fingerprint
+        reason = getattr(error, "strerror", None) or error
+        raise IndexFileError(f"index file {str(path)!r}: cannot be written: {reason}") from error

@@ -188,22 +188,31 @@ def what_cannot_be_done_changes_nothing(engine: Engine) -> None:
 
 
 def an_interrupt_leaves_a_usable_cache(engine: Engine) -> None:
-    """Ctrl-C at any line of the adapter leaves a cache that goes on as if nothing had been."""
+    """After Ctrl-C at any line of the adapter each cache of a forward has all of it or nothing.
+
+    It goes on as if nothing had been.
+    """
     try:
         source = inspect.getsourcefile(type(engine))
     except TypeError:  # it is not written in Python
         return
-    tokens = _tokens(engine, 6)
-    expected = _one_at_a_time(engine, tokens)
-    for line in range(1, MAX_LINES):
-        cache = engine.new_cache()
-        _feed(engine, cache, tokens[:2])
-        interrupted = _interrupted(source, line, partial(_feed, engine, cache, tokens[2:]))
-        _require(cache.length in (2, 6), f"{cache.length} positions are held after an interrupt")
-        kept = cache.truncate(min(2, cache.length))
-        _same_rows(engine, _feed(engine, cache, tokens[kept:]), expected[kept:])
-        if not interrupted:
-            return
+    streams = [_tokens(engine, 6), _tokens(engine, 6, seed=1)]
+    expected = [_one_at_a_time(engine, tokens) for tokens in streams]
+    for n_segments in (1, 2):
+        line, interrupted = 0, True
+        while interrupted and line < MAX_LINES:
+            line += 1
+            caches = [engine.new_cache() for _ in range(n_segments)]
+            batch = []
+            for cache, tokens in zip(caches, streams, strict=False):
+                _feed(engine, cache, tokens[:2])
+                batch.append(Segment(cache, tokens[2:], 4))
+            interrupted = _interrupted(source, line, partial(engine.forward, batch))
+            for cache, tokens, rows in zip(caches, streams, expected, strict=False):
+                held = cache.length
+                _require(held in (2, 6), f"{held} positions are held after an interrupt")
+                kept = cache.truncate(min(2, held))
+                _same_rows(engine, _feed(engine, cache, tokens[kept:]), rows[kept:])
 
 
 CLAIMS: dict[str, Callable[[Engine], None]] = {

@@ -35,6 +35,10 @@ class AbsentTokenizer:
             "pass token ids instead of text"
         )
 
+    def fewest_tokens(self, text: str) -> int:
+        """Return 0."""
+        return 0
+
     def decode(
         self, ids: Iterable[int], *, show_control: bool = False, continues: bool = False
     ) -> str:

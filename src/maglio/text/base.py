@@ -18,6 +18,7 @@ from maglio.text.vocabulary import TokenKind, Vocabulary
 
 SPACE = "▁"  # stands for a space in vocabularies that are not byte-level
 SPACE_BYTES = SPACE.encode()
+SPACES = b" \t\n\v\f\r"  # what special tokens may take along
 
 
 class VocabularyTokenizer(ABC):
@@ -29,6 +30,7 @@ class VocabularyTokenizer(ABC):
         self._vocabulary = vocabulary
         self._kinds: list[int] = vocabulary.kinds.tolist()
         self._special = SpecialTokens(_special_tokens(vocabulary))
+        self._droppable_beside = SPACES if vocabulary.strips_left | vocabulary.strips_right else b""
 
     @property
     def n_vocab(self) -> int:
@@ -79,6 +81,8 @@ class VocabularyTokenizer(ABC):
         digest = hashlib.sha256()
         settings = (*self._settings(), vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id)
         settings += (vocabulary.add_bos, vocabulary.add_eos, self.adds_space_prefix)
+        if self._droppable_beside:
+            settings += (sorted(vocabulary.strips_left), sorted(vocabulary.strips_right))
         digest.update(repr(settings).encode())
         for texts in (vocabulary.tokens, self._merges()):
             blob, offsets = pack(texts)
@@ -112,6 +116,16 @@ class VocabularyTokenizer(ABC):
         if add_special and vocabulary.add_eos and vocabulary.eos_id is not None:
             ids.append(vocabulary.eos_id)
         return ids
+
+    def fewest_tokens(self, text: str) -> int:
+        """Return a lower bound of the number of tokens in ``text``, without encoding it.
+
+        It is what the text would have if all its tokens were as long as the longest one.
+        """
+        # What stands for invalid bytes may get shorter, so it does not count.
+        droppable = self._droppable + self._droppable_beside
+        data = text.encode("utf-8", "ignore").translate(None, droppable)
+        return -(-len(data) // self._longest)
 
     def decode(
         self, ids: Iterable[int], *, show_control: bool = False, continues: bool = False
@@ -147,6 +161,21 @@ class VocabularyTokenizer(ABC):
         """
         return self._kind(token) in (TokenKind.CONTROL, TokenKind.UNKNOWN)
 
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token as it stands in the vocabulary.
+
+        What a token stands for in a text is no longer: a space is one byte there, or several.
+        """
+        return max(
+            len(text) if text.isascii() else len(utf8_of(text)) for text in self._vocabulary.tokens
+        )
+
+    @cached_property
+    def _droppable(self) -> bytes:
+        """The bytes that encoding may leave out."""
+        return b""
+
     def _kind(self, token: int) -> int:
         if not 0 <= token < len(self._kinds):
             raise InvalidArgumentError(
@@ -178,11 +207,17 @@ def pack(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
     return b"".join(encoded), offsets
 
 
-def _special_tokens(vocabulary: Vocabulary) -> list[tuple[bytes, int, bool]]:
+def _special_tokens(vocabulary: Vocabulary) -> list[tuple[bytes, int, bool, bool, bool]]:
     user_defined = vocabulary.kinds == TokenKind.USER_DEFINED
     control = np.isin(vocabulary.kinds, (TokenKind.CONTROL, TokenKind.UNKNOWN))
     return [
-        (utf8_of(vocabulary.tokens[i]), i, bool(control[i]))
+        (
+            utf8_of(vocabulary.tokens[i]),
+            i,
+            bool(control[i]),
+            i in vocabulary.strips_left,
+            i in vocabulary.strips_right,
+        )
         for i in np.flatnonzero(user_defined | control).tolist()
     ]
 

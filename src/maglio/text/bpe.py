@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from tokenizers import Tokenizer, pre_tokenizers
 
@@ -68,6 +69,11 @@ class BpeTokenizer(VocabularyTokenizer):
             word = text[begin:end].encode("utf-8", "surrogatepass")
             ids += self._model.tokenize("".join(_CHARACTER_OF[byte] for byte in word))
         return ids
+
+    @cached_property
+    def _droppable(self) -> bytes:
+        characters = set().union(*self._model.unknown)
+        return bytes(_BYTE_OF[character] for character in characters & _BYTE_OF.keys())
 
     def _normal_bytes(self, text: str) -> bytes:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from tokenizers import Tokenizer
 
@@ -47,6 +48,11 @@ class Gemma4Tokenizer(VocabularyTokenizer):
     def _spell(self, character: str) -> list[int]:
         names = map(_byte_token, character.encode("utf-8", "surrogatepass"))
         return [self._vocabulary.ids[name] for name in names if name in self._vocabulary.ids]
+
+    @cached_property
+    def _droppable(self) -> bytes:
+        bytes_are_tokens = all(_byte_token(byte) in self._vocabulary.ids for byte in range(256))
+        return b"" if bytes_are_tokens and not self._model.unknown else bytes(range(256))
 
     def _normal_bytes(self, text: str) -> bytes:
         return utf8_of(text.replace(SPACE, " "))

@@ -1,9 +1,10 @@
 """Jinja as chat templates expect it: the stock sandbox with what transformers adds to it.
 
 Boundary: knows Jinja and nothing of chat or tokens, and imports nothing of ours, since the
-renderer process loads it without the library. The sandbox keeps a template from Python's internals
-and from changing what it is given. It bounds neither time nor memory: who renders a template that
-is not trusted does that in a limited process.
+renderer process loads it without the library. The sandbox keeps a template from Python's internals.
+It lets a template change lists and mappings, as some build what they say in a list: who renders
+gives it copies. It bounds neither time nor memory: who renders a template that is not trusted does
+that in a limited process.
 """
 
 # ruff: noqa: ANN401 (a template's values can be anything)
@@ -18,15 +19,15 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import SandboxedEnvironment
 
 
 class TemplateRefusal(Exception):  # noqa: N818 (not an error of ours: the template's verdict)
     """What a template says with ``raise_exception``."""
 
 
-class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """The sandbox, set up as transformers sets it up for chat templates."""
+class ChatEnvironment(SandboxedEnvironment):
+    """The sandbox, set up as transformers sets it up for chat templates, but for changes."""
 
     def __init__(self) -> None:
         super().__init__(

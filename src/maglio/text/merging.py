@@ -7,7 +7,7 @@ gets an id past the vocabulary's, and is spelled in tokens, or dropped, when mer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tokenizers.models import BPE
 
@@ -46,7 +46,7 @@ class MergingModel:
         self._ids = vocabulary.ids
         self._ignore_merges = ignore_merges
         pairs = _pairs(merges)
-        extras = _unknown_texts(vocabulary.ids, pairs, alphabet)
+        extras = self._unknown = _unknown_texts(vocabulary.ids, pairs, alphabet)
         self._spellings = {
             len(vocabulary.ids) + i: self._spelled(text, byte_token)
             for i, text in enumerate(extras)
@@ -70,6 +70,11 @@ class MergingModel:
         tokens that they are not.
         """
         return self._ignore_merges and bool(self._spellings)
+
+    @property
+    def unknown(self) -> Collection[str]:
+        """The texts that merging meets and that are no tokens; not all of their bytes need be."""
+        return self._unknown
 
     def tokenize(self, word: str) -> list[int]:
         """Return the tokens of a word."""

@@ -35,7 +35,7 @@ _NAMES = {
     Pretokenizer((words.PUNCTUATION, words.GPT2, rf"{words.N}+", words.THREE_DIGITS)): "default",
     Pretokenizer((words.GPT2,)): (
         "gpt-2 phi-2 exaone4 mpt olmo jais trillion granite-docling gigachat a.x-4.0 mellum "
-        "modern-bert jina-es jina-de jina-v1-en roberta-bpe"
+        "modern-bert jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe"
     ),
     Pretokenizer((words.N, words.GPT2)): (
         "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2"
@@ -77,7 +77,6 @@ _NAMES = {
     Pretokenizer(words.CHAMELEON, add_bos=True): "chameleon",
     Pretokenizer((rf"{words.N}+", words.THREE_DIGITS_FROM_THE_END)): "superbpe",
 }
-# jina-v2-de, -es and -code are not here: spaces before their <mask> belong to it.
 
 _BY_NAME = {name: pre for pre, names in _NAMES.items() for name in names.split()}
 

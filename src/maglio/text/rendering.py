@@ -73,7 +73,7 @@ def render(request: RenderRequest) -> Rendering:
     """
     now = datetime.fromisoformat(request.now)
     values = {"strftime_now": clock(now), **request.own, **request.values}
-    plain = _guarded(lambda: _written(_template(request.source), values, request.max_output))
+    plain = _guarded(lambda: _written(_template(request.source), _copy(values), request.max_output))
     return Rendering(plain, _marked(plain, values, request))
 
 
@@ -86,7 +86,9 @@ def _marked(plain: str, values: Mapping[str, Any], request: RenderRequest) -> st
     for compared in (False, True):
         key = (request.source, request.pieces, request.base, compared)
         try:
-            marked = _guarded(lambda: _written(_marked_template(*key), values, request.max_output))  # noqa: B023 (called at once)
+            marked = _guarded(
+                lambda: _written(_marked_template(*key), _copy(values), request.max_output)  # noqa: B023 (called at once)
+            )
         except OutOfMemory:
             raise
         except RenderError:
@@ -95,6 +97,13 @@ def _marked(plain: str, values: Mapping[str, Any], request: RenderRequest) -> st
             return marked
         first = marked if first is None else first
     return first
+
+
+def _copy(value: Any) -> Any:  # noqa: ANN401  # what JSON holds
+    """A copy that a template may change, so that each rendering begins with the same."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=16)

@@ -30,6 +30,11 @@ _WRITTEN_FROM = {
     "replace": 1,
     "get": 1,
     "indent": 0,
+    "append": 0,
+    "extend": 0,
+    "insert": 1,
+    "update": 0,
+    "setdefault": 1,
 }
 
 

@@ -51,7 +51,7 @@ class ChatTemplate:
 
     Args:
         source: Jinja source, from ``tokenizer.chat_template`` of the model file; or several, by
-            name: ``tool_use`` is taken where there are tools, else ``default``.
+            name: ``default``, ``tool_use``, and others.
         tokenizer: the model's; says what a control token is.
 
     Raises:
@@ -82,6 +82,14 @@ class ChatTemplate:
         """How a template spells the BOS token; empty if there is none."""
         return self._own["bos_token"]
 
+    def check_name(self, name: str) -> None:
+        """Raise :class:`InvalidArgumentError` where there is no template of this name."""
+        if not isinstance(name, str) or name not in self.sources:
+            raise InvalidArgumentError(
+                f"chat_template is {name!r:.80}, must be the name of one of the model's templates: "
+                f"{', '.join(self.sources):.400}"
+            )
+
     def render(
         self,
         messages: Sequence[Message],
@@ -89,6 +97,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         variables: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> PromptText:
         """Return the prompt; :meth:`encode` turns it into ids.
 
@@ -97,10 +106,12 @@ class ChatTemplate:
             tools: descriptions of the tools that the model may call.
             add_generation_prompt: whether to begin the assistant's next message.
             variables: more of what the template reads, such as ``enable_thinking``.
+            name: which template; when ``None``, the one for tools where there are both, or else
+                the default one.
 
         Raises:
-            InvalidArgumentError: a message is not a mapping with a role, or holds what no JSON
-                could.
+            InvalidArgumentError: there is no template of this name, or a message is not a mapping
+                with a role, or holds what no JSON could.
             ChatTemplateError: the template is not valid, failed, refused the messages, or went
                 over a limit.
         """
@@ -112,7 +123,10 @@ class ChatTemplate:
             "tools": None if tools is None else given.copy(list(tools)),
             "add_generation_prompt": add_generation_prompt,
         }
-        source = self.sources[TOOL_USE if tools and TOOL_USE in self.sources else DEFAULT]
+        if name is None:
+            name = TOOL_USE if tools and TOOL_USE in self.sources else DEFAULT
+        self.check_name(name)
+        source = self.sources[name]
         request = RenderRequest(
             source=source,
             values=values,

@@ -76,6 +76,10 @@ class Tokenizer(Protocol):
         """
         ...
 
+    def fewest_tokens(self, text: str) -> int:
+        """Return a lower bound of the number of tokens in ``text``, without encoding it."""
+        ...
+
     def decode(
         self, ids: Iterable[int], *, show_control: bool = False, continues: bool = False
     ) -> str:

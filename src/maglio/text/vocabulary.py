@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from maglio.errors import ModelFileError
 from maglio.text.metadata import Metadata
+from maglio.text.stripping import stripping
 
 
 class TokenKind(IntEnum):
@@ -40,7 +41,11 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Tokens by id, scores float32 ``(n,)``, kinds int32 ``(n,)``, and the special ids."""
+    """Tokens by id, scores float32 ``(n,)``, kinds int32 ``(n,)``, and the special ids.
+
+    ``strips_left`` and ``strips_right`` are special tokens to which white space before or after
+    them belongs.
+    """
 
     tokens: list[str]
     ids: dict[str, int]
@@ -53,6 +58,8 @@ class Vocabulary:
     eog_ids: frozenset[int]
     add_bos: bool
     add_eos: bool
+    strips_left: frozenset[int]
+    strips_right: frozenset[int]
 
     @classmethod
     def from_metadata(cls, metadata: Metadata, defaults: Defaults) -> Vocabulary:
@@ -75,6 +82,7 @@ class Vocabulary:
         special = _SpecialIds(metadata, defaults, ids)
         eog_ids = special.eog_ids()
         special.override_kinds(kinds)
+        strips_left, strips_right = stripping(metadata, ids)
         vocabulary = cls(
             tokens=tokens,
             ids=ids,
@@ -87,6 +95,8 @@ class Vocabulary:
             eog_ids=eog_ids,
             add_bos=metadata.flag("tokenizer.ggml.add_bos_token", defaults.add_bos),
             add_eos=metadata.flag("tokenizer.ggml.add_eos_token", False),
+            strips_left=strips_left,
+            strips_right=strips_right,
         )
         vocabulary._check()
         return vocabulary

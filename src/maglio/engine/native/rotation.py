@@ -98,8 +98,6 @@ def _linear_scaling(keys: Keys, also: str = "linear") -> float:
         return 1.0
     if kind not in ("", "linear", also):
         raise keys.error("rope.scaling.type", f"is {kind[:60]!r}, which is not supported here")
-    if kind == "linear" and not names:
-        return keys.real("rope.scaling.factor")
     return keys.factor(names[0]) if names else 1.0
 
 
