@@ -84,8 +84,7 @@ Matrix::Matrix(TensorType type, int rows, int cols)
       buffer_(static_cast<size_t>(tiles()) * tile_bytes(), Pages::kHuge) {}
 
 MatrixView Matrix::view() const {
-  return {layout_of(type_), rows_,        cols_,
-          buffer_.data(),   tile_bytes(), code_table(type_).entries};
+  return {layout_of(type_), rows_, cols_, buffer_.data(), tile_bytes(), code_table(type_).entries};
 }
 
 void Matrix::pack_tiles(const uint8_t* source, const int32_t* order, int first_tile,
