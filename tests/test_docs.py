@@ -87,33 +87,51 @@ def test_the_code_of_a_page_runs(page: str, desk: Path):
     runpy.run_path(str(script), run_name=script.stem)
 
 
-def test_the_decoder_of_the_format_page_reads_what_gguf_reads(tmp_path: Path):
+def test_the_code_of_the_format_page_reads_what_gguf_reads(tmp_path: Path):
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler")
     source = tmp_path / "page.cpp"
     source.write_text(
-        '#include <cstring>\n#include "gguf/block_codec.h"\n#include "gguf/half.h"\n'
-        "using namespace maglio;\n"
-        "static float read_half(const uint8_t* p) {\n"
-        "  uint16_t h;\n  std::memcpy(&h, p, sizeof(h));\n  return half_to_float(h);\n}\n"
-        "static\n" + code(FORMAT_PAGE, "cpp").strip() + "\n"
-        'extern "C" void decode(const uint8_t* block, float* values) {\n'
-        "  for (int j = 0; j < 8; ++j) {\n    CodedBlock out;\n    decode_q3_k(block, j, out);\n"
-        "    for (int i = 0; i < 32; ++i)\n"
-        "      *values++ = out.scales[i / 16] * static_cast<float>(out.codes[i] - 32);\n  }\n}\n"
+        '#include <cstring>\n#include "gguf/half.h"\n'
+        '#include "simd/portable.h"\n#include "kernels/quantized.h"\n'
+        "namespace maglio {\nnamespace {\n"
+        "float read_half(const uint8_t* p) {\n"
+        "  uint16_t h;\n  std::memcpy(&h, p, 2);\n  return half_to_float(h);\n}\n"
+        + code(FORMAT_PAGE, "cpp").strip()
+        + """
+}}  // namespaces
+using namespace maglio;
+extern "C" void decode(const uint8_t* block, float* values) { decode_tq2_0(block, values); }
+extern "C" void unpack(const uint8_t* unit, int lane, float* values) {
+  FormatTQ2_0::Head head;
+  FormatTQ2_0::open(unit, head);
+  for (int i = 0; i < 256; ++i) {
+    Block out;
+    FormatTQ2_0::unpack(unit, head, i / 32, ByteVec(), out);
+    const int code = out.codes[i % 32 / 4].bytes[4 * lane + i % 4];
+    values[i] = out.scales[0].v[lane] * static_cast<float>(code - (1 << FormatTQ2_0::kShift));
+  }
+}
+"""
     )
     library = tmp_path / "page.so"
-    command = [compiler, "-std=c++17", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
-    subprocess.run([*command, str(source), "-o", str(library)], check=True)
-    block = np.random.default_rng(5).integers(0, 256, 110).astype(np.uint8)
-    block[108:] = np.array([0.01], np.float16).view(np.uint8)
+    command = [compiler, "-std=c++17", "-Wall", "-Werror", "-Wno-unused-function"]
+    options = ["-shared", "-fPIC", f"-I{ROOT / 'csrc'}", str(source), "-o", str(library)]
+    subprocess.run([*command, *options], check=True)
+    rows = np.random.default_rng(5).integers(0, 256, (16, 66)).astype(np.uint8)
+    rows[:, 64:] = np.array([0.01], np.float16).view(np.uint8)
+    words = rows[:, :64].reshape(16, 16, 4).transpose(1, 0, 2)
+    unit = np.concatenate([words.ravel(), rows[:, 64:].ravel()])
+    page = ctypes.CDLL(str(library))
     values = np.empty(256, np.float32)
-    ctypes.CDLL(str(library)).decode(
-        block.ctypes.data_as(ctypes.c_void_p), values.ctypes.data_as(ctypes.c_void_p)
-    )
-    expected = dequantize(block[None], GGMLQuantizationType.Q3_K).reshape(-1)
-    np.testing.assert_array_equal(values, expected)
+    for lane, expected in enumerate(dequantize(rows, GGMLQuantizationType.TQ2_0)):
+        page.decode(rows[lane].ctypes.data_as(ctypes.c_void_p), values.ctypes.data_as(ctypes.c_void_p))
+        np.testing.assert_array_equal(values, expected)
+        page.unpack(
+            unit.ctypes.data_as(ctypes.c_void_p), lane, values.ctypes.data_as(ctypes.c_void_p)
+        )
+        np.testing.assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize("page", sorted(p.relative_to(ROOT) for p in ROOT.glob("docs/**/*.md")))

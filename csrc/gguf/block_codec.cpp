@@ -53,8 +53,8 @@ void decode_q3_k(const uint8_t* block, float* out) {
   const float d = read_half(block + 108);
   for (int s = 0; s < 16; ++s) {
     const int i = 16 * s;
-    const int scale = ((packed[s % 8] >> (s < 8 ? 0 : 4)) & 15) |
-                      ((packed[8 + s % 4] >> (s / 4 * 2)) & 3) << 4;
+    const int scale =
+        ((packed[s % 8] >> (s < 8 ? 0 : 4)) & 15) | ((packed[8 + s % 4] >> (s / 4 * 2)) & 3) << 4;
     const uint8_t* low = block + 32 + i / 128 * 32 + i % 32;
     const uint8_t* high = block + i % 32;
     put(out + i, 16, d * static_cast<float>(scale - 32), 4, 0.0f, [&](int k) {

@@ -26,10 +26,9 @@ constexpr CodeTable magnitudes(std::initializer_list<int> values) {
 
 // The values are those of ggml's formats. MXFP4's are twice those of the OCP Microscaling
 // specification (0, 1/2, 1, 3/2, 2, 3, 4, 6), whose scales are halved to match.
-constexpr CodeTable kNumbers =
-    numbers(0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
-constexpr CodeTable kIq4 = numbers(
-    128, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113});
+constexpr CodeTable kNumbers = numbers(0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+constexpr CodeTable kIq4 =
+    numbers(128, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113});
 constexpr CodeTable kMxfp4 = magnitudes({0, 1, 2, 3, 4, 6, 8, 12});
 constexpr CodeTable kIq2 = magnitudes({8, 25, 43});
 constexpr CodeTable kIq3Xxs = magnitudes({4, 12, 20, 28, 36, 44, 52, 62});

@@ -21,22 +21,31 @@ uint32_t read_u32(const uint8_t* p) {
   return x;
 }
 
-void put_code(GridBlock& out, int i, int code) {
-  uint8_t& byte = out.codes[i / 32 * 16 + i % 16];
-  byte = static_cast<uint8_t>(byte | code << (i % 32 < 16 ? 0 : 4));
+// The fields of kBits bits in the lowest 8 kBits of x, a byte each.
+template <int kBits>
+uint64_t to_bytes(uint64_t x) {
+  constexpr uint64_t kField = (1u << kBits) - 1;
+  constexpr uint64_t kTwo = kField | kField << kBits, kFour = kTwo | kTwo << (2 * kBits);
+  x = (x | x << (32 - 4 * kBits)) & (kFour | kFour << 32);
+  x = (x | x << (16 - 2 * kBits)) & (kTwo * 0x0001000100010001u);
+  return (x | x << (8 - kBits)) & (kField * 0x0101010101010101u);
 }
 
-// Values i to i + 7 are those of an entry, negative where `signs` has a bit.
+// Values i to i + 7 get the codes of 8 magnitudes, negative where `signs` has a bit.
+void put_codes(GridBlock& out, int i, uint64_t magnitudes, uint32_t signs) {
+  uint8_t* bytes = out.codes + i / 32 * 16 + i % 16;
+  uint64_t eight;
+  std::memcpy(&eight, bytes, sizeof(eight));
+  eight |= (magnitudes | to_bytes<1>(signs & 255) << 3) << (i % 32 < 16 ? 0 : 4);
+  std::memcpy(bytes, &eight, sizeof(eight));
+}
+
+// Those of one entry, or of two.
 void put_eight(GridBlock& out, int i, uint16_t entry, uint32_t signs) {
-  for (int k = 0; k < 8; ++k) {
-    put_code(out, i + k, ((entry >> (2 * k)) & 3) | ((signs >> k) & 1) << 3);
-  }
+  put_codes(out, i, to_bytes<2>(entry), signs);
 }
-
-void put_four(GridBlock& out, int i, uint16_t entry, uint32_t signs) {
-  for (int k = 0; k < 4; ++k) {
-    put_code(out, i + k, ((entry >> (3 * k)) & 7) | ((signs >> k) & 1) << 3);
-  }
+void put_twice_four(GridBlock& out, int i, uint16_t first, uint16_t second, uint32_t signs) {
+  put_codes(out, i, to_bytes<3>(first | static_cast<uint32_t>(second) << 12), signs);
 }
 
 // Of eight signs seven are coded; the number of minuses is even.
@@ -86,19 +95,21 @@ void expand_iq3_xxs(const uint8_t* block, GridBlock& out) {
   for (int j = 0; j < 8; ++j) {
     const uint32_t rest = read_u32(block + 66 + 4 * j);
     out.scales[2 * j] = out.scales[2 * j + 1] = odd(rest >> 28);
-    for (int k = 0; k < 8; ++k) {
-      const uint32_t signs = eight_signs((rest >> (k / 2 * 7)) & 127);
-      put_four(out, 32 * j + 4 * k, kGrid3Xxs[block[2 + 8 * j + k]], signs >> (k % 2 * 4));
+    const uint8_t* codes = block + 2 + 8 * j;
+    for (int k = 0; k < 4; ++k) {
+      put_twice_four(out, 32 * j + 8 * k, kGrid3Xxs[codes[2 * k]], kGrid3Xxs[codes[2 * k + 1]],
+                     eight_signs((rest >> (7 * k)) & 127));
     }
   }
 }
 
 // Per 4 values: a code of 8 bits, a ninth bit, and four signs; per 32 values a scale.
 void expand_iq3_s(const uint8_t* block, GridBlock& out) {
-  for (int k = 0; k < 64; ++k) {
-    const int ninth = (block[66 + k / 8] >> (k % 8)) & 1;
-    const uint32_t signs = block[74 + k / 2];
-    put_four(out, 4 * k, kGrid3S[block[2 + k] | ninth << 8], signs >> (k % 2 * 4));
+  const auto entry = [&](int k) {
+    return kGrid3S[block[2 + k] | ((block[66 + k / 8] >> (k % 8)) & 1) << 8];
+  };
+  for (int k = 0; k < 32; ++k) {
+    put_twice_four(out, 8 * k, entry(2 * k), entry(2 * k + 1), block[74 + k]);
   }
   for (int s = 0; s < 16; ++s) out.scales[s] = odd((block[106 + s / 4] >> (s / 2 % 2 * 4)) & 15);
 }

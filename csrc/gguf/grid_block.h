@@ -1,8 +1,8 @@
 // The formats whose codes choose several values at once from a grid (ggml's block_iq2_xxs ...
 // block_iq3_s), with a 4-bit code for each value instead.
 //
-// The values of an entry are one of up to 8 magnitudes and a sign, so 4 bits say the same. That takes
-// 148 bytes where the file has 66 to 110.
+// The values of an entry are one of up to 8 magnitudes and a sign, so 4 bits say the same. That
+// takes 148 bytes where the file has 66 to 110.
 #pragma once
 
 #include <cstdint>

@@ -13,12 +13,20 @@
 namespace maglio {
 namespace {
 
-constexpr int kMaxPassRows = 12;  // as many accumulators as AVX-512 has registers for
+// How many rows share a pass over a tile at most, and up to how many of them a pass is compiled for
+// that very number, its accumulators in registers. Quantized weights take some time to unpack, so
+// that passes should be few; the accumulators of a wide one are in memory, which costs nothing
+// beside eight dot products.
+template <Layout kLayout>
+constexpr int kMaxPassRows = is_quantized(kLayout) ? 32 : 12;
+template <Layout kLayout>
+constexpr int kFixedRows = is_quantized(kLayout) ? 7 : 12;
 
 // Rows of activations a tile is applied to, from row `first` on.
 struct RowsIn {
   const Activations& x;
   int first;
+  int count;
 
   const int8_t* codes(int m) const { return x.codes + static_cast<size_t>(first + m) * x.cols; }
   size_t block(int m, int b) const {
@@ -46,7 +54,8 @@ IntVec offset_of(int32_t neg_sum) {
 // A block of 32 inputs times block `b` of row `m`, added to the row's total: the products of both
 // halves, or of all, in the order of inputs, then the minima.
 template <typename F>
-Vec add_block(const Block& w, const RowsIn& in, int m, int b, Vec total) {
+[[gnu::always_inline]] inline Vec add_block(const Block& w, const RowsIn& in, int m, int b,
+                                            Vec total) {
   const int8_t* a = in.codes(m) + kBlockValues * b;
   const size_t at = in.block(m, b);
   const int32_t* neg_sums = in.x.neg_sums + 2 * at;
@@ -72,14 +81,17 @@ Vec add_block(const Block& w, const RowsIn& in, int m, int b, Vec total) {
   return total;
 }
 
-// One tile times kRows rows. On one row the loads of weights are the cost; on more, the products.
+// One tile times kRows rows, or in.count where that is 0. On one row the loads of weights are the
+// cost; on more, the products.
 template <typename F, int kRows>
 void quantized_tile(const uint8_t* unit, const MatrixView& matrix, const RowsIn& in, Vec* total) {
-  constexpr int kAhead = 1152;  // bytes
+  const int rows = kRows == 0 ? in.count : kRows;
+  // A whole unit at least, since a unit may not be read from front to back.
+  constexpr int kAhead = F::kUnitBytes < 1152 ? 1152 : F::kUnitBytes;
   constexpr int kBytes = F::kUnitBytes / F::kBlocks;
   const int blocks = matrix.cols / kBlockValues;
   const ByteVec table = load_table(matrix.table);
-  for (int m = 0; m < kRows; ++m) total[m] = zero();
+  for (int m = 0; m < rows; ++m) total[m] = zero();
   for (int b = 0; b < blocks; unit += F::kUnitBytes) {
     typename F::Head head;
     F::open(unit, head);
@@ -89,7 +101,7 @@ void quantized_tile(const uint8_t* unit, const MatrixView& matrix, const RowsIn&
       }
       Block block;
       F::unpack(unit, head, j, table, block);
-      for (int m = 0; m < kRows; ++m) total[m] = add_block<F>(block, in, m, b, total[m]);
+      for (int m = 0; m < rows; ++m) total[m] = add_block<F>(block, in, m, b, total[m]);
     }
   }
 }
@@ -159,10 +171,10 @@ inline void store_outputs(float* out, Vec v, int lanes) {
 
 template <Layout kLayout, int kRows>
 void run_rows(const MatrixView& w, int tile, const RowsIn& in, float* out, size_t stride) {
-  Vec total[kRows];
+  Vec total[kRows == 0 ? kMaxPassRows<kLayout> : kRows];
   tile_rows<kLayout, kRows>(w.tiles + w.tile_bytes * static_cast<size_t>(tile), w, in, total);
   const int lanes = w.rows - tile * kTileRows;
-  for (int m = 0; m < kRows; ++m) store_outputs(out + m * stride, total[m], lanes);
+  for (int m = 0; m < in.count; ++m) store_outputs(out + m * stride, total[m], lanes);
 }
 
 using RunRows = void (*)(const MatrixView& w, int tile, const RowsIn& in, float* out,
@@ -170,8 +182,11 @@ using RunRows = void (*)(const MatrixView& w, int tile, const RowsIn& in, float*
 
 template <Layout kLayout, size_t... kIndex>
 RunRows run_rows_of(int rows, std::index_sequence<kIndex...>) {
-  static constexpr RunRows kAll[] = {run_rows<kLayout, static_cast<int>(kIndex) + 1>...};
-  return kAll[rows - 1];
+  static constexpr RunRows kFixed[] = {run_rows<kLayout, static_cast<int>(kIndex) + 1>...};
+  if constexpr (kFixedRows<kLayout> < kMaxPassRows<kLayout>) {
+    if (rows > kFixedRows<kLayout>) return run_rows<kLayout, 0>;
+  }
+  return kFixed[rows - 1];
 }
 
 // In as few passes as possible, of as equal widths as possible: each unpacks the tile once.
@@ -180,11 +195,11 @@ void matmul_layout(const MatrixView& w, const Activations& x, int first_row, int
                    int first_tile, int last_tile, float* out, size_t stride) {
   for (int tile = first_tile; tile < last_tile; ++tile) {
     float* tile_out = out + tile * kTileRows;
-    int passes = (n_rows + kMaxPassRows - 1) / kMaxPassRows;
+    int passes = (n_rows + kMaxPassRows<kLayout> - 1) / kMaxPassRows<kLayout>;
     for (int r = 0; r < n_rows; --passes) {
       const int n = (n_rows - r + passes - 1) / passes;
-      const RunRows run = run_rows_of<kLayout>(n, std::make_index_sequence<kMaxPassRows>{});
-      run(w, tile, {x, first_row + r}, tile_out + r * stride, stride);
+      const RunRows run = run_rows_of<kLayout>(n, std::make_index_sequence<kFixedRows<kLayout>>{});
+      run(w, tile, {x, first_row + r, n}, tile_out + r * stride, stride);
       r += n;
     }
   }

@@ -43,6 +43,12 @@ struct Format {
   static void open(const uint8_t*, Head&) {}
 };
 
+// Bits kFrom and up of each byte, those of `mask`.
+template <int kFrom>
+inline ByteVec bits_of(ByteVec v, int mask) {
+  return and_mask(move_bits<-kFrom>(v), mask);
+}
+
 // Of 4 words per row: low nibbles are inputs 0-15, high nibbles inputs 16-31.
 inline void unpack_nibbles(const uint8_t* words, ByteVec* codes) {
   for (int g = 0; g < 4; ++g) {
@@ -52,13 +58,28 @@ inline void unpack_nibbles(const uint8_t* words, ByteVec* codes) {
   }
 }
 
-// Of 8 words per row, a word of codes each: the bits from `from` on.
-inline void unpack_bits(const uint8_t* words, int from, uint8_t mask, ByteVec* codes) {
-  for (int g = 0; g < kGroups; ++g) codes[g] = bits_of(load_bytes(words + 64 * g), from, mask);
+// Of 8 words per row, a word of codes each: the bits from kFrom on.
+template <int kFrom>
+inline void unpack_bits(const uint8_t* words, int mask, ByteVec* codes) {
+  for (int g = 0; g < kGroups; ++g) codes[g] = bits_of<kFrom>(load_bytes(words + 64 * g), mask);
+}
+
+// The low nibbles of 8 words, or the high ones.
+inline void unpack_half(const uint8_t* words, int which, ByteVec* codes) {
+  if (which == 0) return unpack_bits<0>(words, 15, codes);
+  unpack_bits<4>(words, 15, codes);
+}
+
+// One of the four pairs of bits in 8 words.
+inline void unpack_quarter(const uint8_t* words, int which, ByteVec* codes) {
+  if (which == 0) return unpack_bits<0>(words, 3, codes);
+  if (which == 1) return unpack_bits<2>(words, 3, codes);
+  if (which == 2) return unpack_bits<4>(words, 3, codes);
+  unpack_bits<6>(words, 3, codes);
 }
 
 // Adds `value` to the codes whose byte in 8 words per row has the bit `bit`.
-inline void add_bits(const uint8_t* words, int bit, uint8_t value, ByteVec* codes) {
+inline void add_bits(const uint8_t* words, int bit, int value, ByteVec* codes) {
   for (int g = 0; g < kGroups; ++g) {
     codes[g] = add_where(codes[g], load_bytes(words + 64 * g), bit, value);
   }
@@ -138,7 +159,7 @@ struct FormatQ2_K : Format<256, 84, 2, -1, 2, 2> {
       out.scales[half] = times(head.d, head.scales + at);
       out.mins[half] = times(head.d_min, head.mins + at);
     }
-    unpack_bits(item(unit, 16 + 32 * (j / 4)), 2 * (j % 4), 3, out.codes);
+    unpack_quarter(item(unit, 16 + 32 * (j / 4)), j % 4, out.codes);
   }
 };
 
@@ -153,18 +174,18 @@ struct FormatQ3_K : Format<256, 110, 3, 2, 2, 0> {
     const ByteVec first = load_bytes(item(unit, 96)), second = load_bytes(item(unit, 100));
     const ByteVec high = load_bytes(item(unit, 104));
     const auto put = [&](int at, ByteVec low, ByteVec two) {
-      store_bytes(head.scales + at, sub_bytes(with_high_bits(low, two, 4), 32));
+      store_bytes(head.scales + at, sub_bytes(or_masked(low, two, 48), 32));
     };
-    put(0, bits_of<0>(first, 15), bits_of<0>(high, 3));
-    put(64, bits_of<0>(second, 15), bits_of<2>(high, 3));
-    put(128, bits_of<4>(first, 15), bits_of<4>(high, 3));
-    put(192, bits_of<4>(second, 15), bits_of<6>(high, 3));
+    put(0, bits_of<0>(first, 15), move_bits<4>(high));
+    put(64, bits_of<0>(second, 15), move_bits<2>(high));
+    put(128, bits_of<4>(first, 15), high);
+    put(192, bits_of<4>(second, 15), move_bits<-2>(high));
   }
   static void unpack(const uint8_t* unit, const Head& head, int j, ByteVec, Block& out) {
     for (int half = 0; half < 2; ++half) {
       out.scales[half] = times(head.d, head.scales + kTileRows * (2 * j + half));
     }
-    unpack_bits(item(unit, 32 + 32 * (j / 4)), 2 * (j % 4), 3, out.codes);
+    unpack_quarter(item(unit, 32 + 32 * (j / 4)), j % 4, out.codes);
     add_bits(unit, j, 4, out.codes);
   }
 };
@@ -183,8 +204,8 @@ inline void open_six_bits(const uint8_t* unit, SixBitHead& head) {
   const ByteVec low = load_bytes(item(unit, 12));
   store_bytes(head.scales, bits_of<0>(scales, 63));
   store_bytes(head.mins, bits_of<0>(mins, 63));
-  store_bytes(head.scales + 64, with_high_bits(bits_of<0>(low, 15), bits_of<6>(scales, 3), 4));
-  store_bytes(head.mins + 64, with_high_bits(bits_of<4>(low, 15), bits_of<6>(mins, 3), 4));
+  store_bytes(head.scales + 64, or_masked(bits_of<0>(low, 15), move_bits<-2>(scales), 48));
+  store_bytes(head.mins + 64, or_masked(bits_of<4>(low, 15), move_bits<-2>(mins), 48));
 }
 
 inline void unpack_six_bits(const SixBitHead& head, int j, Block& out) {
@@ -197,7 +218,7 @@ struct FormatQ4_K : Format<256, 144, 4, -1, 1, 1> {
   static void open(const uint8_t* unit, Head& head) { open_six_bits(unit, head); }
   static void unpack(const uint8_t* unit, const Head& head, int j, ByteVec, Block& out) {
     unpack_six_bits(head, j, out);
-    unpack_bits(item(unit, 16 + 32 * (j / 2)), 4 * (j % 2), 15, out.codes);
+    unpack_half(item(unit, 16 + 32 * (j / 2)), j % 2, out.codes);
   }
 };
 
@@ -206,29 +227,35 @@ struct FormatQ5_K : Format<256, 176, 5, -1, 1, 1> {
   static void open(const uint8_t* unit, Head& head) { open_six_bits(unit, head); }
   static void unpack(const uint8_t* unit, const Head& head, int j, ByteVec, Block& out) {
     unpack_six_bits(head, j, out);
-    unpack_bits(item(unit, 48 + 32 * (j / 2)), 4 * (j % 2), 15, out.codes);
+    unpack_half(item(unit, 48 + 32 * (j / 2)), j % 2, out.codes);
     add_bits(item(unit, 16), j, 16, out.codes);
   }
 };
 
-// A scale of 8 bits, with its sign, per 16 inputs.
+// A scale of 8 bits, with its sign, per 16 inputs. Of codes, 128 inputs have 16 words of nibbles,
+// the low ones those of the first 64 inputs, and 8 words of four pairs of bits.
 struct FormatQ6_K : Format<256, 210, 6, 5, 2, 0> {
   struct Head {
     Vec d;
   };
   static void open(const uint8_t* unit, Head& head) { head.d = half_at(unit, 208); }
+  template <int kQuarter>
+  static void unpack_codes(const uint8_t* low, const uint8_t* high, ByteVec* codes) {
+    for (int g = 0; g < kGroups; ++g) {
+      const ByteVec four = bits_of<kQuarter / 2 * 4>(load_bytes(low + 64 * g), 15);
+      codes[g] = or_masked(four, move_bits<4 - 2 * kQuarter>(load_bytes(high + 64 * g)), 48);
+    }
+  }
   static void unpack(const uint8_t* unit, const Head& head, int j, ByteVec, Block& out) {
     for (int half = 0; half < 2; ++half) {
       out.scales[half] = times(head.d, item(unit, 192 + 2 * j + half));
     }
-    const int part = j / 4, quarter = j % 4;
-    const uint8_t* low = item(unit, 64 * part + 32 * (quarter % 2));
-    const uint8_t* high = item(unit, 128 + 32 * part);
-    for (int g = 0; g < kGroups; ++g) {
-      const ByteVec two = bits_of(load_bytes(high + 64 * g), 2 * quarter, 3);
-      const ByteVec four = bits_of(load_bytes(low + 64 * g), 4 * (quarter / 2), 15);
-      out.codes[g] = with_high_bits(four, two, 4);
-    }
+    const uint8_t* low = item(unit, 64 * (j / 4) + 32 * (j % 2));
+    const uint8_t* high = item(unit, 128 + 32 * (j / 4));
+    if (j % 4 == 0) return unpack_codes<0>(low, high, out.codes);
+    if (j % 4 == 1) return unpack_codes<1>(low, high, out.codes);
+    if (j % 4 == 2) return unpack_codes<2>(low, high, out.codes);
+    unpack_codes<3>(low, high, out.codes);
   }
 };
 

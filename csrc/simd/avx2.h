@@ -137,30 +137,29 @@ inline IntVec load_int8(const uint8_t* p) {
   return {_mm256_cvtepi8_epi32(load_64(p)), _mm256_cvtepi8_epi32(load_64(p + 8))};
 }
 inline __m256i all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
-template <int kFrom>
-inline ByteVec bits_of(ByteVec v, uint8_t mask) {
-  if (kFrom > 0) v = {_mm256_srli_epi16(v.lo, kFrom), _mm256_srli_epi16(v.hi, kFrom)};
+template <int kBy>
+inline ByteVec move_bits(ByteVec v) {
+  if constexpr (kBy > 0) return {_mm256_slli_epi16(v.lo, kBy), _mm256_slli_epi16(v.hi, kBy)};
+  if constexpr (kBy < 0) return {_mm256_srli_epi16(v.lo, -kBy), _mm256_srli_epi16(v.hi, -kBy)};
+  return v;
+}
+inline ByteVec and_mask(ByteVec v, int mask) {
   return {_mm256_and_si256(v.lo, all_bytes(mask)), _mm256_and_si256(v.hi, all_bytes(mask))};
 }
-inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
-  const __m256i by = _mm256_set1_epi32(from), bits = all_bytes(mask);
-  return {_mm256_and_si256(_mm256_srlv_epi32(v.lo, by), bits),
-          _mm256_and_si256(_mm256_srlv_epi32(v.hi, by), bits)};
-}
-inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
-  return {_mm256_or_si256(low.lo, _mm256_slli_epi16(high.lo, by)),
-          _mm256_or_si256(low.hi, _mm256_slli_epi16(high.hi, by))};
+inline ByteVec or_masked(ByteVec a, ByteVec b, int mask) {
+  const ByteVec bits = and_mask(b, mask);
+  return {_mm256_or_si256(a.lo, bits.lo), _mm256_or_si256(a.hi, bits.hi)};
 }
 inline __m256i add_where_half(__m256i v, __m256i plane, __m256i bit, __m256i value) {
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(plane, bit), bit);
   return _mm256_add_epi8(v, _mm256_and_si256(set, value));
 }
-inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, int value) {
   const __m256i bits = all_bytes(1 << bit), values = all_bytes(value);
   return {add_where_half(v.lo, plane.lo, bits, values),
           add_where_half(v.hi, plane.hi, bits, values)};
 }
-inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+inline ByteVec sub_bytes(ByteVec v, int value) {
   return {_mm256_sub_epi8(v.lo, all_bytes(value)), _mm256_sub_epi8(v.hi, all_bytes(value))};
 }
 inline ByteVec load_table(const uint8_t* p) {

@@ -86,27 +86,29 @@ inline void store_bytes(uint8_t* p, ByteVec v) { _mm512_storeu_si512(p, v); }
 inline IntVec load_int8(const uint8_t* p) {
   return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-// Bits `from` and up of each byte, those that `mask` has, which are none of the next byte's.
-template <int kFrom>
-inline ByteVec bits_of(ByteVec v, uint8_t mask) {
-  const ByteVec moved = kFrom == 0 ? v : _mm512_srli_epi16(v, kFrom);
-  return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)));
+// Moves bits to higher places, or to lower ones where kBy < 0. What enters a byte from
+// the next one is nobody's: it has to be masked off.
+template <int kBy>
+inline ByteVec move_bits(ByteVec v) {
+  if constexpr (kBy > 0) return _mm512_slli_epi16(v, kBy);
+  if constexpr (kBy < 0) return _mm512_srli_epi16(v, -kBy);
+  return v;
 }
-inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
-  return _mm512_and_si512(_mm512_srlv_epi32(v, _mm512_set1_epi32(from)),
-                          _mm512_set1_epi8(static_cast<char>(mask)));
+// The bits of each byte that `mask` has; and `a` with those of `b`.
+inline ByteVec and_mask(ByteVec v, int mask) {
+  return _mm512_and_si512(v, _mm512_set1_epi8(static_cast<char>(mask)));
 }
-// Each byte low | high << by, where no bit leaves its byte.
-inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
-  return _mm512_or_si512(low, _mm512_slli_epi16(high, static_cast<unsigned>(by)));
+inline ByteVec or_masked(ByteVec a, ByteVec b, int mask) {
+  constexpr int kOrAnd = 0xF8;  // a | (b & mask)
+  return _mm512_ternarylogic_epi32(a, b, _mm512_set1_epi8(static_cast<char>(mask)), kOrAnd);
 }
 // Adds `value` to the bytes whose byte of `plane` has the bit `bit`.
-inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, int value) {
   const __mmask64 set = _mm512_test_epi8_mask(plane, _mm512_set1_epi8(static_cast<char>(1 << bit)));
   return _mm512_mask_add_epi8(v, set, v, _mm512_set1_epi8(static_cast<char>(value)));
 }
 // Each byte less `value`, modulo 256.
-inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+inline ByteVec sub_bytes(ByteVec v, int value) {
   return _mm512_sub_epi8(v, _mm512_set1_epi8(static_cast<char>(value)));
 }
 // A table of 16 bytes, and its entries that codes below 16 choose.

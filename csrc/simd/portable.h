@@ -148,20 +148,21 @@ inline ByteVec each_byte(F f) {
   for (int i = 0; i < 64; ++i) out.bytes[i] = static_cast<uint8_t>(f(i));
   return out;
 }
-inline ByteVec bits_of(ByteVec v, int from, uint8_t mask) {
-  return each_byte([&](int i) { return (v.bytes[i] >> from) & mask; });
+template <int kBy>
+inline ByteVec move_bits(ByteVec v) {
+  return each_byte(
+      [&](int i) { return kBy > 0 ? v.bytes[i] << (kBy & 7) : v.bytes[i] >> (-kBy & 7); });
 }
-template <int kFrom>
-inline ByteVec bits_of(ByteVec v, uint8_t mask) {
-  return bits_of(v, kFrom, mask);
+inline ByteVec and_mask(ByteVec v, int mask) {
+  return each_byte([&](int i) { return v.bytes[i] & mask; });
 }
-inline ByteVec with_high_bits(ByteVec low, ByteVec high, int by) {
-  return each_byte([&](int i) { return low.bytes[i] | high.bytes[i] << by; });
+inline ByteVec or_masked(ByteVec a, ByteVec b, int mask) {
+  return each_byte([&](int i) { return a.bytes[i] | (b.bytes[i] & mask); });
 }
-inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, uint8_t value) {
+inline ByteVec add_where(ByteVec v, ByteVec plane, int bit, int value) {
   return each_byte([&](int i) { return v.bytes[i] + ((plane.bytes[i] >> bit) & 1) * value; });
 }
-inline ByteVec sub_bytes(ByteVec v, uint8_t value) {
+inline ByteVec sub_bytes(ByteVec v, int value) {
   return each_byte([&](int i) { return v.bytes[i] - value; });
 }
 inline ByteVec load_table(const uint8_t* p) {

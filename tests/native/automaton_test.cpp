@@ -323,13 +323,19 @@ void a_body_that_changes_after_its_check_ends_every_walk() {
   }
 }
 
+// Replaces a file that may be mapped.
+void write_file(const FrozenAutomaton& index, const std::string& path, const char* fingerprint) {
+  ::unlink(path.c_str());
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
+  maglio::write_index(index, file, fingerprint);
+  ::close(file);
+}
+
 void a_damaged_file_is_refused() {
   const std::string path = "automaton_test." + std::to_string(::getpid()) + ".idx";
   const Tokens document = random_stream(60, 5);
   const auto index = FrozenAutomaton::build(document.data(), document.size());
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  maglio::write_index(*index, file, "tokenizer");
-  ::close(file);
+  write_file(*index, path, "tokenizer");
   const maglio::OpenedIndex opened = maglio::open_index(path, nullptr);
   CHECK(opened.fingerprint == "tokenizer");
   CHECK(std::memcmp(opened.index->body(), index->body(), index->memory_bytes()) == 0);
@@ -361,14 +367,14 @@ void a_mapped_file_that_is_written_to_is_not_read() {
   const Tokens document = random_stream(20000, 5);
   const auto index = FrozenAutomaton::build(document.data(), document.size());
   const Tokens stream(document.begin() + 7, document.begin() + 40);
-  maglio::save_index(*index, path, "");
+  write_file(*index, path, "");
   const maglio::OpenedIndex mapped = maglio::open_index(path, nullptr, 0);
   FrozenCursor cursor(mapped.index);
   cursor.advance(stream.data(), stream.size());
   int32_t draft[8];
   CHECK(cursor.draft(8, draft) == 8 && draft[0] == document[40]);
 
-  maglio::save_index(*index, path, "");  // another file by that name
+  write_file(*index, path, "");  // another file by that name
   CHECK(cursor.draft(8, draft) == 8);
   FrozenCursor doomed(maglio::open_index(path, nullptr, 0).index);
   doomed.advance(stream.data(), stream.size());

@@ -49,8 +49,21 @@ inline std::vector<uint8_t> random_weights(TensorType type, int values) {
         std::memcpy(p, &bits, sizeof(bits));
         break;
       }
+      case TensorType::kQ2_K:
+        put_half(p + 80, 0.003f);
+        put_half(p + 82, 0.004f);
+        break;
+      case TensorType::kQ3_K:
+        put_half(p + 108, 0.001f);
+        break;
       case TensorType::kQ6_K:
         put_half(p + 208, 0.0001f);
+        break;
+      case TensorType::kIQ4_XS:
+        put_half(p, 0.00005f);
+        break;
+      case TensorType::kMXFP4:
+        p[0] = 121;  // 2^-7
         break;
       case TensorType::kQ4_K:
       case TensorType::kQ5_K:
@@ -63,7 +76,8 @@ inline std::vector<uint8_t> random_weights(TensorType type, int values) {
         put_half(p + 2, -0.1f);
         break;
       default:
-        put_half(p, type == TensorType::kQ8_0 ? 0.001f : -0.01f);
+        put_half(p, block.values == 32 && block.bytes < 24 && type != TensorType::kIQ4_NL ? -0.01f
+                                                                                          : 0.001f);
     }
   }
   return out;
