@@ -75,7 +75,7 @@ class KeptWeights:
         warnings.warn(
             f"the weights in {self.path} {what}: {reason}; {consequence}",
             RuntimeWarning,
-            stacklevel=6,
+            stacklevel=8,  # whoever called maglio.load
         )
 
 

@@ -95,20 +95,11 @@ def test_an_error_in_on_load_ends_loading(raw: RawGguf, folder: Path) -> None:
         NativeEngine(ModelFile(path), threads=2, on_load=fail)
 
 
-def test_a_file_that_is_written_to_while_it_loads_is_refused(
-    sound: Files, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_written_to_while_it_loads_is_refused(sound: Files, folder: Path) -> None:
     path = folder / "changing.gguf"
     path.write_bytes(sound["with a vocabulary"])
-
-    def changing(file: ModelFile, **options: int) -> NativeEngine:
-        engine = NativeEngine(file, threads=1)
-        overwritten(path)
-        return engine
-
-    monkeypatch.setattr("maglio.native_model.NativeEngine", changing)
     with pytest.raises(ModelFileError, match="wait until it is complete"):
-        maglio.load(path)
+        maglio.load(path, on_load=lambda done, total: overwritten(path))
 
 
 def test_a_file_that_was_deleted_or_replaced_is_still_what_it_was(
