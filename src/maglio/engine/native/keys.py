@@ -136,7 +136,8 @@ class Keys:
 
     def ignore_tensors(self, *prefixes: str) -> None:
         """Take note of tensors that are left out."""
-        self._known_tensors |= {name for name in self._file.tensors if name.startswith(prefixes)}
+        names = map(str, self._file.tensors)
+        self._known_tensors.update(name for name in names if name.startswith(prefixes))
 
     def vector(self, name: str) -> npt.NDArray[np.float64] | None:
         """Return the values of a tensor, or ``None`` if the file has none of that name."""
