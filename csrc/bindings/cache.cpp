@@ -48,6 +48,8 @@ void bind_cache(nb::module_& m) {
            "Keep the first ``length`` positions, and return how many are kept.")
       .def("fork", &Cache::fork, "length"_a, Waiting(),
            "An independent cache of the first ``length`` positions, on the same pages.")
+      .def("keep", &Cache::keep, Waiting(),
+           "Remember about where it is, for truncate() to come back to.")
       .def("reserve", &Cache::reserve, "n"_a, Waiting(),
-           "Make room for ``n`` more positions; no position changes.");
+           "Take the pages of keys and values for ``n`` more positions; no position changes.");
 }

@@ -214,11 +214,17 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro("isa", &Engine::isa)
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro(
-          "cache_bytes", [](const Engine& engine) { return engine.pages().bytes_lent(); },
+          "cache_bytes", [](const Engine& engine) { return engine.cache_bytes(); },
           "Bytes of all pages in use.")
       .def_prop_ro(
           "page_bytes", [](const Engine& engine) { return engine.pages().page_bytes(); },
           "Bytes of a page.")
+      .def_prop_ro(
+          "state_bytes", [](const Engine& engine) { return engine.recurrent().state_bytes(); },
+          "Bytes of the states of all recurrent layers at a position.")
+      .def_prop_ro(
+          "row_bytes", [](const Engine& engine) { return engine.recurrent().row_bytes(); },
+          "Bytes of what a row feeds into all recurrent layers.")
       .def("new_cache", &Engine::new_cache, "n_ctx"_a)
       .def("forward", &forward, "batch"_a,
            "Append segments (cache, tokens, n_logits) to their caches; returns the rows of each.");

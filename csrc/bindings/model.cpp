@@ -16,6 +16,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using maglio::AttentionSpec;
+using maglio::DeltaNetSpec;
 using maglio::ExpertsSpec;
 using maglio::GateActivation;
 using maglio::GatedSpec;
@@ -27,6 +28,7 @@ using maglio::Model;
 using maglio::ModelLoad;
 using maglio::ModelSpec;
 using maglio::RopeSpec;
+using maglio::ShortConvSpec;
 using maglio::Source;
 
 namespace {
@@ -112,7 +114,18 @@ void bind_model(nb::module_& m) {
       .def_rw("head_norms", &AttentionSpec::head_norms)
       .def_rw("wide_norms", &AttentionSpec::wide_norms)
       .def_rw("paired_rows", &AttentionSpec::paired_rows)
-      .def_rw("sinks", &AttentionSpec::sinks);
+      .def_rw("sinks", &AttentionSpec::sinks)
+      .def_rw("gated", &AttentionSpec::gated);
+  nb::class_<DeltaNetSpec>(m, "DeltaNetSpec", "The shape of a gated delta net.")
+      .def(nb::init<>())
+      .def_rw("n_key_head", &DeltaNetSpec::n_key_head)
+      .def_rw("n_value_head", &DeltaNetSpec::n_value_head)
+      .def_rw("head_dim", &DeltaNetSpec::head_dim)
+      .def_rw("n_taps", &DeltaNetSpec::n_taps);
+  nb::class_<ShortConvSpec>(m, "ShortConvSpec", "The shape of a gated short convolution.")
+      .def(nb::init<>())
+      .def_rw("channels", &ShortConvSpec::channels)
+      .def_rw("n_taps", &ShortConvSpec::n_taps);
   nb::class_<GatedSpec>(m, "GatedSpec", "The shape of a gated feed-forward sub-layer.")
       .def(nb::init<>())
       .def_rw("n_ff", &GatedSpec::n_ff)
@@ -149,6 +162,7 @@ void bind_model(nb::module_& m) {
       .def_rw("logit_cap", &ModelSpec::logit_cap)
       .def_rw("ropes", &ModelSpec::ropes)
       .def_rw("layers", &ModelSpec::layers)
+      .def_rw("sources", &ModelSpec::sources)
       .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
 
   nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")

@@ -18,6 +18,12 @@ struct AttentionRun {
   const float eps = pass.model.spec.norm_eps;
 
   int q_dim() const { return spec.query_rows(); }
+  // Where a query head is among those that are projected.
+  int projected(int head) const { return spec.gated ? 2 * head : head; }
+  float* query(int row, int head) const {
+    return pass.scratch.query.data() + static_cast<size_t>(row) * spec.projected_rows() +
+           projected(head) * width();
+  }
   int kv_dim() const { return spec.kv_rows(); }
   int width() const { return spec.head_width(); }
   int group() const { return spec.n_head / spec.n_kv_head; }
@@ -61,13 +67,14 @@ void AttentionRun::norm_wide() const {
   };
   pass.each_row(member, pass.n(), [&](int row) {
     const size_t at = static_cast<size_t>(row);
-    norm(pass.scratch.query.data() + at * q_dim(), weights.query_bias, weights.query_norm, q_dim());
+    norm(query(row, 0), weights.query_bias, weights.query_norm, q_dim());
     norm(pass.scratch.key.data() + at * kv_dim(), weights.key_bias, weights.key_norm, kv_dim());
   });
 }
 
 void AttentionRun::place_query(const Row& row, float* q, int head) const {
-  if (!spec.wide_norms) prepare(q, weights.query_bias, head, weights.query_norm);
+  if (!spec.wide_norms) prepare(q, weights.query_bias, projected(head), weights.query_norm);
+  if (spec.gated) prepare(q + width(), weights.query_bias, projected(head) + 1, {});
   float scale = spec.scale;
   if (spec.temperature != 0.0f) {
     const double growth = std::log(1.0 + row.position / spec.temperature_length);
@@ -95,7 +102,7 @@ void AttentionRun::place_heads() const {
     const int head = i % heads, kv = head - spec.n_head;
     const Row& row = pass.rows[at];
     if (kv < 0) {
-      place_query(row, pass.scratch.query.data() + at * q_dim() + head * width(), head);
+      place_query(row, query(i / heads, head), head);
       continue;
     }
     place_key(row, pass.scratch.key.data() + at * kv_dim() + kv * width(), kv);
@@ -116,14 +123,17 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
     int count = 0;
     for (; count < kMaxAttentionQueries && i < last && i / per_kv == kv; ++count, ++i) {
       const int row = range.first + i % per_kv / group();
-      const size_t head = static_cast<size_t>(kv * group() + i % group());
-      const size_t at = static_cast<size_t>(row) * q_dim() + head * width();
+      const int head = kv * group() + i % group();
+      const size_t at = static_cast<size_t>(row) * q_dim() + static_cast<size_t>(head) * width();
       const int end = pass.rows[static_cast<size_t>(row)].position + 1;
       const int begin = spec.window > 0 ? std::max(0, end - spec.window) : 0;
-      const float sink = spec.sinks ? weights.sinks[head] : kNoSink;
-      queries[count] = {pass.scratch.query.data() + at, out + at, begin, end, sink};
+      const float sink = spec.sinks ? weights.sinks[static_cast<size_t>(head)] : kNoSink;
+      queries[count] = {query(row, head), out + at, begin, end, sink};
     }
     pass.kernels.attend(range.cache->head(layer, kv), width(), spec.cap, queries, count);
+    for (int q = 0; q < count && spec.gated; ++q) {
+      pass.kernels.scale_by_sigmoid(queries[q].out, queries[q].query + width(), spec.head_dim);
+    }
   }
 }
 
@@ -196,9 +206,9 @@ void Attention::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;
   const int phase = layer * kLayerPhases, n = pass.n();
   const Activations in = s.embd_in.view(pass.width());
-  pass.project(phase + kQueryKeyValue, {{query.view(), in, s.query.data(), n, part.q_dim()},
-                                        {key.view(), in, s.key.data(), n, part.kv_dim()},
-                                        {value.view(), in, s.value.data(), n, part.kv_dim()}});
+  pass.project(phase + kMixerInput, {{query.view(), in, s.query.data(), n, spec.projected_rows()},
+                                     {key.view(), in, s.key.data(), n, part.kv_dim()},
+                                     {value.view(), in, s.value.data(), n, part.kv_dim()}});
   if (spec.wide_norms) part.norm_wide();
   part.place_heads();
   part.attend();

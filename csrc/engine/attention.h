@@ -18,7 +18,7 @@ struct Attention {
   static void visit(Self& self, V&& v, int n_embd) {
     const AttentionSpec& s = self.spec;
     const Presence norms = s.head_norms || s.wide_norms ? kRequired : kAbsent;
-    const int queries = s.n_head * s.head_dim, keys = s.n_kv_head * s.head_dim;
+    const int queries = s.projected_heads() * s.head_dim, keys = s.n_kv_head * s.head_dim;
     v("attn_q.weight", self.query, queries, n_embd, kRequired, s.query_order());
     v("attn_k.weight", self.key, keys, n_embd, kRequired, s.key_order());
     v("attn_v.weight", self.value, keys, n_embd, kRequired, s.value_order());

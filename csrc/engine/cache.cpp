@@ -17,10 +17,14 @@ size_t pages_of(int positions) {
 
 PageLayout::PageLayout(const ModelSpec& spec, CacheType type) : type_(type) {
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& attention = std::get<AttentionSpec>(layer.mixer);
-    const size_t tile_bytes = cache_tile_bytes(type, attention.head_width());
-    parts_.push_back({bytes_, attention.n_kv_head, tile_bytes});
-    bytes_ += 2 * parts_.back().side() * static_cast<size_t>(attention.n_kv_head);
+    const AttentionSpec* attention = std::get_if<AttentionSpec>(&layer.mixer);
+    if (attention == nullptr) {
+      parts_.push_back({bytes_, 0, 0});
+      continue;
+    }
+    const size_t tile_bytes = cache_tile_bytes(type, attention->head_width());
+    parts_.push_back({bytes_, attention->n_kv_head, tile_bytes});
+    bytes_ += 2 * parts_.back().side() * static_cast<size_t>(attention->n_kv_head);
   }
 }
 
@@ -34,12 +38,17 @@ void PageLayout::copy(const uint8_t* from, uint8_t* to, int positions) const {
   }
 }
 
-Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool, int n_ctx)
-    : layout_(std::move(layout)), pool_(std::move(pool)), n_ctx_(n_ctx) {}
+Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool,
+             std::shared_ptr<RecurrentMemory> recurrent, int n_ctx)
+    : layout_(std::move(layout)),
+      pool_(std::move(pool)),
+      n_ctx_(n_ctx),
+      recurrent_(std::move(recurrent)),
+      states_(recurrent_) {}
 
 size_t Cache::bytes() const {
   const auto hold = lock();
-  return pages_.size() * pool_->page_bytes();
+  return pages_.size() * pool_->page_bytes() + states_.bytes();
 }
 
 void Cache::check_length(int length) const {
@@ -48,7 +57,7 @@ void Cache::check_length(int length) const {
                      std::to_string(this->length()));
 }
 
-void Cache::keep(size_t pages) {
+void Cache::keep_pages(size_t pages) {
   if (pages >= pages_.size()) return;
   pages_.resize(pages);
   table_.resize(pages);
@@ -57,20 +66,40 @@ void Cache::keep(size_t pages) {
 int Cache::truncate(int length) {
   const auto hold = lock();
   check_length(length);
-  length_.store(length, std::memory_order_release);
-  keep(pages_of(length));
-  return length;
+  const int kept = states_.truncate(this->length(), length);
+  floor_.store(states_.floor(), std::memory_order_release);
+  length_.store(kept, std::memory_order_release);
+  keep_pages(pages_of(kept));
+  return kept;
 }
 
 std::shared_ptr<Cache> Cache::fork(int length) const {
   const auto hold = lock();
   check_length(length);
-  auto other = std::make_shared<Cache>(layout_, pool_, n_ctx_);
+  if (length < floor()) {
+    throw InvalidInput("length is " + std::to_string(length) + ", and a cache with recurrent " +
+                       "layers can be forked at " + std::to_string(floor()) + " to " +
+                       std::to_string(this->length()) + "; truncate a fork of it instead");
+  }
+  auto other = std::make_shared<Cache>(layout_, pool_, recurrent_, n_ctx_);
+  other->states_ = states_.fork(this->length(), length);
+  other->floor_.store(floor(), std::memory_order_release);
   const auto pages = static_cast<std::ptrdiff_t>(pages_of(length));
   other->pages_.assign(pages_.begin(), pages_.begin() + pages);
   other->table_.assign(table_.begin(), table_.begin() + pages);
   other->length_.store(length, std::memory_order_release);
   return other;
+}
+
+void Cache::keep() {
+  const auto hold = lock();
+  states_.keep();
+}
+
+void Cache::extend(int n) {
+  states_.settle();
+  floor_.store(states_.floor(), std::memory_order_release);
+  length_.store(length() + n, std::memory_order_release);
 }
 
 void Cache::reserve(int n) {

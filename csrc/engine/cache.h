@@ -1,4 +1,5 @@
-// One sequence's keys and values for every layer.
+// One sequence's keys and values for every layer that attends, and the states of the others
+// (recurrent.h).
 //
 // A cache is a table of pages. Forgetting positions is a change of length: what lies past it is
 // never read before it is written again. A fork shares pages; whoever is first to write to a shared
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/pages.h"
+#include "engine/recurrent.h"
 #include "engine/spec.h"
 
 namespace maglio {
@@ -49,24 +51,28 @@ class PageLayout {
 
 class Cache {
  public:
-  Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool, int n_ctx);
+  Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool,
+        std::shared_ptr<RecurrentMemory> recurrent, int n_ctx);
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
   int n_ctx() const { return n_ctx_; }
   int length() const { return length_.load(std::memory_order_acquire); }
   // The shortest length that truncate() reaches exactly.
-  int floor() const { return 0; }
+  int floor() const { return floor_.load(std::memory_order_acquire); }
   // Bytes of the pages held, shared ones too.
   size_t bytes() const;
 
-  // Forgets positions from `length` on, gives back the pages past them and returns what is kept.
-  // Throws InvalidInput outside [0, length()].
+  // Forgets positions from `length` on, gives back the pages past them and returns how many are
+  // kept: fewer than `length` only below the floor. Throws InvalidInput outside [0, length()].
   int truncate(int length);
-  // A cache that begins with the same `length` positions. Throws InvalidInput as truncate().
+  // A cache that begins with the same `length` positions. Throws InvalidInput outside
+  // [floor(), length()].
   std::shared_ptr<Cache> fork(int length) const;
-  // Makes room for n more positions, so that appending them cannot fail for lack of memory. Throws
-  // ContextFull or OutOfPages; no position changes.
+  // Remembers about where it is, for truncate() to come back to from far beyond the floor.
+  void keep();
+  // Takes the pages of keys and values for n more positions. Throws ContextFull or OutOfPages; no
+  // position changes.
   void reserve(int n);
 
   // --- For a forward, which holds lock() from the first of these calls to the last.
@@ -86,12 +92,13 @@ class Cache {
             layout_->values(layer, kv_head)};
   }
   // Counts n positions that were written since.
-  void extend(int n) { length_.store(length() + n, std::memory_order_release); }
+  void extend(int n);
+  States& states() { return states_; }
 
  private:
   void check_length(int length) const;
   bool last_is_shared() const;
-  void keep(size_t pages);
+  void keep_pages(size_t pages);
 
   const std::shared_ptr<const PageLayout> layout_;
   const std::shared_ptr<PagePool> pool_;
@@ -100,6 +107,9 @@ class Cache {
   std::atomic<int> length_{0};
   std::vector<PageRef> pages_;
   std::vector<uint8_t*> table_;  // their memory, as kernels want it
+  const std::shared_ptr<RecurrentMemory> recurrent_;
+  States states_;
+  std::atomic<int> floor_{0};  // of the states
 };
 
 }  // namespace maglio

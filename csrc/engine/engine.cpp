@@ -99,13 +99,15 @@ Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int t
       kernels_(kernels),
       pool_(threads),
       layout_(std::make_shared<PageLayout>(model_->spec, cache_type)),
-      pages_(std::make_shared<PagePool>(layout_->page_bytes(), cache_budget)),
+      account_(std::make_shared<Account>(cache_budget)),
+      pages_(std::make_shared<PagePool>(layout_->page_bytes(), account_, PagePool::Use())),
+      recurrent_(std::make_shared<RecurrentMemory>(model_->spec, account_)),
       scratch_(std::make_unique<Scratch>(*model_)) {}
 
 Engine::~Engine() = default;
 
 std::shared_ptr<Cache> Engine::new_cache(int n_ctx) const {
-  return std::make_shared<Cache>(layout_, pages_, n_ctx);
+  return std::make_shared<Cache>(layout_, pages_, recurrent_, n_ctx);
 }
 
 // What does not depend on how full a cache is.
@@ -138,15 +140,29 @@ void Engine::check(const Segment* segments, int count) const {
   if (rows == 0) throw InvalidInput("the batch is empty, must hold at least one segment");
 }
 
-// Room for everything, or nothing changes.
-void Engine::reserve(const Segment* segments, int count) {
-  size_t missing = 0;
+// Readies the caches, which hold what they held.
+Engine::Missing Engine::prepare(const Segment* segments, int count) {
+  Missing missing;
   for (int i = 0; i < count; ++i) {
-    segments[i].cache->check_room(segments[i].n, of_segment(i, count));
-    missing += segments[i].cache->prepare(segments[i].n);
+    const Segment& s = segments[i];
+    s.cache->check_room(s.n, of_segment(i, count));
+    missing.pages += s.cache->prepare(s.n);
+    const States::Need need = s.cache->states().prepare(s.cache->length(), s.n, s.n_logits);
+    missing.states += need.states;
+    missing.rows += need.rows;
   }
-  std::vector<PageRef> loan = pages_->lend(missing);
-  for (int i = 0; i < count; ++i) segments[i].cache->adopt(loan, segments[i].n);
+  return missing;
+}
+
+// Room for everything, or nothing changes.
+void Engine::adopt(const Segment* segments, int count, const Missing& missing) {
+  std::vector<PageRef> pages = pages_->lend(missing.pages);
+  std::vector<PageRef> states = recurrent_->states.lend(missing.states);
+  std::vector<PageRef> rows = recurrent_->rows.lend(missing.rows);
+  for (int i = 0; i < count; ++i) {
+    segments[i].cache->adopt(pages, segments[i].n);
+    segments[i].cache->states().adopt(states, rows);
+  }
 }
 
 void Engine::forward(const Segment* segments, int count, float* logits) {
@@ -158,20 +174,21 @@ void Engine::forward(const Segment* segments, int count, float* logits) {
   holds.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) holds.push_back(segments[i].cache->lock());
 
-  Pass pass{*model_, kernels_, pool_, *scratch_, {}, {}, {}, logits};
+  const Missing missing = prepare(segments, count);
+  Pass pass{*model_, recurrent_->layout, kernels_, pool_, *scratch_, {}, {}, {}, logits};
   int positions = 0;
   for (int i = 0; i < count; ++i) {
     const Segment& s = segments[i];
     const int at = s.cache->length();
-    pass.ranges.push_back({s.cache, pass.n(), s.n});
+    pass.ranges.push_back({s.cache, pass.n(), s.n, i == 0 ? 0 : pass.n_all()});
     for (int t = 0; t < s.n; ++t) {
       if (t >= s.n - s.n_logits) pass.wanted.push_back(pass.n());
       pass.rows.push_back({s.tokens[t], at + t, s.cache});
     }
     positions = std::max(positions, at + s.n);
   }
-  scratch_->fit(*model_, pass.n(), positions);
-  reserve(segments, count);  // the last thing that can fail
+  scratch_->fit(*model_, pass.n(), pass.n_all(), positions);
+  adopt(segments, count, missing);  // the last thing that can fail
   for (std::atomic<int>& next : scratch_->next_tile) next.store(0, std::memory_order_relaxed);
   pool_.run([&pass](int member) { run(pass, member); });
   for (int i = 0; i < count; ++i) segments[i].cache->extend(segments[i].n);

@@ -42,7 +42,10 @@ class Engine {
   const Model& model() const { return *model_; }
   const char* isa() const { return kernels_.isa; }
   int threads() const { return pool_.size(); }
+  // Bytes that all caches use.
+  size_t cache_bytes() const { return account_->lent(); }
   const PagePool& pages() const { return *pages_; }
+  const RecurrentLayout& recurrent() const { return recurrent_->layout; }
   // Where callers may get memory for logits.
   const std::shared_ptr<RowPool>& rows() const { return rows_; }
 
@@ -60,13 +63,19 @@ class Engine {
 
  private:
   void check(const Segment* segments, int count) const;
-  void reserve(const Segment* segments, int count);
+  struct Missing {
+    size_t pages = 0, states = 0, rows = 0;
+  };
+  Missing prepare(const Segment* segments, int count);
+  void adopt(const Segment* segments, int count, const Missing& missing);
 
   std::shared_ptr<const Model> model_;
   const Kernels& kernels_;
   ThreadPool pool_;
   std::shared_ptr<const PageLayout> layout_;
+  std::shared_ptr<Account> account_;
   std::shared_ptr<PagePool> pages_;
+  std::shared_ptr<RecurrentMemory> recurrent_;
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<RowPool> rows_ = std::make_shared<RowPool>();
   std::mutex mutex_;

@@ -160,6 +160,22 @@ class ModelLoad::Plan {
     }
   }
 
+  void operator()(const Source& from, Taps& taps, int channels, int n_taps) {
+    const GgufTensor& tensor = *wanted(from, kRequired);
+    const Shape shape = shape_of(tensor),
+                expected = {rows_of(from, channels), static_cast<uint64_t>(n_taps)};
+    if (!(shape == expected)) {
+      throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
+                      expected.text());
+    }
+    const Vector all = read_floats(file_, tensor, shape.rows);
+    taps = Taps(channels, n_taps);
+    const float* values = all.data() + static_cast<size_t>(from.first_row * n_taps);
+    for (int c = 0; c < channels; ++c) {
+      for (int t = 0; t < n_taps; ++t) taps.at(c, t) = *values++;
+    }
+  }
+
   void check_all_used(const std::set<std::string>& known, const std::string& architecture) const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (known.count(tensor.name) > 0 || used_.count(tensor.name) > 0) continue;
@@ -198,7 +214,8 @@ ModelLoad::ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec
   model_ = std::make_shared<Model>(spec);
   Plan plan(*file_, packings_);
   const auto own = [&](const char* name, auto& weight, auto... shape) {
-    plan(Source{name}, weight, shape...);
+    const auto found = spec.sources.find(name);
+    plan(found == spec.sources.end() ? Source{name} : found->second, weight, shape...);
   };
   const auto of_layer = [&](size_t layer, const char* name, auto& weight, auto... shape) {
     const std::map<std::string, Source>& sources = spec.layers[layer].sources;
@@ -213,7 +230,8 @@ ModelLoad::ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec
 
 size_t ModelLoad::cache_bytes(int positions, CacheType type) const {
   const size_t pages = static_cast<size_t>((positions + kPagePositions - 1) / kPagePositions);
-  return pages * PageLayout(model_->spec, type).page_bytes();
+  return pages * PageLayout(model_->spec, type).page_bytes() +
+         2 * RecurrentLayout(model_->spec).state_bytes();
 }
 
 std::shared_ptr<const Model> ModelLoad::read(int threads, const Progress& progress) {

@@ -5,6 +5,9 @@
 namespace maglio {
 namespace {
 
+Mixer part_of(const AttentionSpec& spec) { return Attention{spec}; }
+Mixer part_of(const DeltaNetSpec& spec) { return DeltaNet{spec}; }
+Mixer part_of(const ShortConvSpec& spec) { return ShortConv{spec}; }
 FeedForward part_of(const GatedSpec& spec) { return Gated{spec}; }
 FeedForward part_of(const ExpertsSpec& spec) { return Experts{spec}; }
 
@@ -19,8 +22,7 @@ void visit_all(const Model& model, Visitor& v) {
 
 Model::Model(ModelSpec of) : spec(std::move(of)), layers(spec.layers.size()) {
   for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i].mixer = std::visit([](const AttentionSpec& s) -> Mixer { return Attention{s}; },
-                                 spec.layers[i].mixer);
+    layers[i].mixer = std::visit([](const auto& s) { return part_of(s); }, spec.layers[i].mixer);
     layers[i].feed_forward =
         std::visit([](const auto& s) { return part_of(s); }, spec.layers[i].feed_forward);
   }

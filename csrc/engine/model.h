@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "engine/attention.h"
+#include "engine/delta_net.h"
 #include "engine/experts.h"
 #include "engine/gated.h"
+#include "engine/short_conv.h"
 
 namespace maglio {
 
-using Mixer = std::variant<Attention>;
+using Mixer = std::variant<Attention, DeltaNet, ShortConv>;
 using FeedForward = std::variant<Gated, Experts>;
 
 struct Layer {

@@ -21,9 +21,36 @@ constexpr int kPagePositions = kAttentionBlock;
 
 class PageRef;
 
+// The bytes that several pools lend together: at most `budget` at a time; 0 stands for no limit.
+class Account {
+ public:
+  explicit Account(size_t budget) : budget_(budget) {}
+
+  size_t budget() const { return budget_; }
+  size_t lent() const;
+  // Whether they were there to be taken.
+  bool take(size_t count, size_t page_bytes);
+  void give_back(size_t bytes) noexcept;
+
+ private:
+  const size_t budget_;
+  mutable std::mutex mutex_;
+  size_t lent_ = 0;
+};
+
 class PagePool {
  public:
-  // Lends at most `budget` bytes at a time; 0 stands for no limit.
+  // What pages are for, and how many that came back are kept for the next borrower: a draft that is
+  // rejected just past the border of a page should not cost the faults of a fresh one at every
+  // step.
+  struct Use {
+    const char* what = "KV cache";
+    Pages memory = Pages::kSmall;
+    size_t kept = 8;
+  };
+
+  PagePool(size_t page_bytes, std::shared_ptr<Account> account, Use use);
+  // A pool with an account of its own.
   PagePool(size_t page_bytes, size_t budget);
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
@@ -42,10 +69,6 @@ class PagePool {
     int users = 0;
   };
 
-  // Kept for the next borrower: a draft that is rejected just past the border of a page should not
-  // cost the faults of a fresh one at every step.
-  static constexpr size_t kKept = 8;
-
   [[noreturn]] void refuse(size_t count) const;
   std::unique_ptr<Page> take();
   void share(Page* page);
@@ -53,7 +76,8 @@ class PagePool {
   bool is_shared(const Page* page) const;
 
   const size_t page_bytes_;
-  const size_t budget_;
+  const std::shared_ptr<Account> account_;
+  const Use use_;
   mutable std::mutex mutex_;
   size_t lent_ = 0;
   std::vector<std::unique_ptr<Page>> free_;
@@ -78,6 +102,7 @@ class PageRef {
     if (page_) pool_->give_back(page_);
   }
 
+  explicit operator bool() const { return page_ != nullptr; }
   uint8_t* data() const { return page_->memory.data(); }
   // Whether others use the page too. Another user may leave at any time, but none can come while
   // the owner of this use makes no copy of it.

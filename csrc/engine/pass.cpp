@@ -34,7 +34,8 @@ Scratch::Scratch(const Model& model)
       next_tile(model.layers.size() * kLayerPhases + 1),
       n_embd_(model.spec.n_embd) {}
 
-void Scratch::fit(const Model& model, int rows, int positions) {
+void Scratch::fit(const Model& model, int rows, int all_rows, int positions) {
+  all_rows_ = all_rows;
   const ModelSpec& spec = model.spec;
   const int width = padded(spec.n_embd);
   fit_floats(residual, rows, width);
@@ -48,11 +49,27 @@ void Scratch::fit(const Model& model, int rows, int positions) {
 }
 
 void Scratch::fit_part(const AttentionSpec& spec, int rows) {
-  fit_floats(query, rows, spec.query_rows());
+  fit_floats(query, rows, spec.projected_rows());
   fit_floats(key, rows, spec.kv_rows());
   fit_floats(value, rows, spec.kv_rows());
   if (spec.gathers()) fit_floats(attended, rows, spec.query_rows());
   attention_in.fit(rows, padded(spec.output_cols()));
+}
+
+void Scratch::fit_part(const DeltaNetSpec& spec, int rows) {
+  fit_floats(recurrent.inputs, rows, spec.input_width());
+  fit_floats(recurrent.gate, rows, spec.value_cols());
+  fit_floats(recurrent.mixed, all_rows_, spec.channels());
+  fit_floats(recurrent.decays, all_rows_, spec.n_value_head);
+  fit_floats(recurrent.rates, all_rows_, spec.n_value_head);
+  fit_floats(recurrent.recalled, all_rows_, spec.value_cols());
+  attention_in.fit(rows, padded(spec.value_cols()));
+}
+
+void Scratch::fit_part(const ShortConvSpec& spec, int rows) {
+  fit_floats(recurrent.inputs, rows, spec.input_width());
+  fit_floats(recurrent.gate, rows, 3 * spec.channels);
+  attention_in.fit(rows, padded(spec.channels));
 }
 
 void Scratch::fit_part(const GatedSpec& spec, int rows) {
@@ -78,6 +95,28 @@ void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
   experts.shared_in.fit(rows, shared_width);
   fit_floats(experts.shared_out, rows, n_embd_);
   fit_floats(experts.shared_weights, rows, 1);
+}
+
+const float* Pass::recurrent_input(const RowRange& range, int layer, int position) const {
+  const Advance& advance = range.advance();
+  if (position < advance.base) {
+    const float* input = advance.input(position);
+    return input ? input + recurrent.row_at(layer) : nullptr;
+  }
+  const size_t row = static_cast<size_t>(range.first + position - advance.base);
+  return scratch.recurrent.inputs.data() + row * recurrent.input_width(layer);
+}
+
+void Pass::keep_inputs(int member, int layer) const {
+  const size_t width = recurrent.input_width(layer);
+  const Share mine = share_of(n(), member, team());
+  for (int row = mine.begin; row < mine.end; ++row) {
+    const Row& of = rows[static_cast<size_t>(row)];
+    float* kept = of.cache->states().advance().input_kept(of.position);
+    if (!kept) continue;
+    std::copy_n(scratch.recurrent.inputs.data() + static_cast<size_t>(row) * width, width,
+                kept + recurrent.row_at(layer));
+  }
 }
 
 void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {

@@ -33,7 +33,7 @@ class ActivationBuffer {
 };
 
 // Matrix products of a layer, each with its own counter of tiles taken.
-enum LayerPhase { kQueryKeyValue, kOutput, kRouter, kGateUp, kDown, kLayerPhases };
+enum LayerPhase { kMixerInput, kOutput, kRouter, kGateUp, kDown, kLayerPhases };
 
 // A matrix product to be shared by the team: rows [first_row, first_row + rows) of x. Those of
 // `out` are `stride` apart.
@@ -58,29 +58,44 @@ struct ExpertsScratch {
   std::vector<float> shared_weights;  // [row], before the sigmoid
 };
 
+// What recurrent layers compute. Rows that are computed again for the sake of a state are rows
+// here, in front of those that come after them.
+struct RecurrentBuffers {
+  std::vector<float> inputs;         // [batch row][input_width of the layer]
+  std::vector<float> gate;           // [batch row][value_cols], or [batch row][3 * channels]
+  std::vector<float> mixed;          // [row][channels]
+  std::vector<float> decays, rates;  // [row][n_value_head]
+  std::vector<float> recalled;       // [row][value_cols]
+};
+
 // Memory that one forward leaves to the next.
 struct Scratch {
   explicit Scratch(const Model& model);
-  // Makes room for a forward of `rows` rows that ends before position `positions`.
-  void fit(const Model& model, int rows, int positions);
+  // Makes room for a forward of `rows` rows, with those computed again `all_rows`, that ends before
+  // position `positions`.
+  void fit(const Model& model, int rows, int all_rows, int positions);
 
   // Rows of n_embd and n_ff values have room for padded(n) each.
   std::vector<float> residual;           // [row][n_embd]
-  std::vector<float> query, key, value;  // [row][heads * head_width of the layer]
+  std::vector<float> query, key, value;  // [row][heads * head_width of the layer], gates too
   std::vector<float> attended;           // as query, in layers whose heads are gathered
   std::vector<float> gate, up;           // [row or place][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
   ActivationBuffer embd_in, attention_in, ffn_in;
   ExpertsScratch experts;
+  RecurrentBuffers recurrent;
   std::vector<RopeTable> ropes;
   std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
 
  private:
   void fit_part(const AttentionSpec& spec, int rows);
+  void fit_part(const DeltaNetSpec& spec, int rows);
+  void fit_part(const ShortConvSpec& spec, int rows);
   void fit_part(const GatedSpec& spec, int rows);
   void fit_part(const ExpertsSpec& spec, int rows);
 
   int n_embd_;
+  int all_rows_ = 0;  // of the forward that it was fitted for
 };
 
 struct Row {
@@ -94,10 +109,14 @@ struct RowRange {
   Cache* cache;
   int first;
   int n;
+  int first_of_all;  // counting rows that are computed again
+
+  const Advance& advance() const { return cache->states().advance(); }
 };
 
 struct Pass {
   const Model& model;
+  const RecurrentLayout& recurrent;
   const Kernels& kernels;
   ThreadPool& pool;
   Scratch& scratch;
@@ -107,6 +126,11 @@ struct Pass {
   float* logits;            // [wanted][n_vocab]
 
   int n() const { return static_cast<int>(rows.size()); }
+  // With those that are computed again.
+  int n_all() const {
+    const RowRange& last = ranges.back();
+    return last.first_of_all + last.advance().rows(last.n);
+  }
   int team() const { return pool.team(); }
   // From one row of n_embd values to the next.
   int width() const { return padded(model.spec.n_embd); }
@@ -121,6 +145,23 @@ struct Pass {
     for (int row = mine.begin; row < mine.end; ++row) work(row);
     pool.barrier();
   }
+
+  // Runs work(range, i) for the i-th row of each range, shared by the team.
+  template <typename Work>
+  void each_new_row(int member, Work work) {
+    const Share mine = share_of(n(), member, team());
+    for (const RowRange& range : ranges) {
+      const int begin = std::max(mine.begin - range.first, 0);
+      const int end = std::min(mine.end - range.first, range.n);
+      for (int i = begin; i < end; ++i) work(range, i);
+    }
+    pool.barrier();
+  }
+
+  // What a recurrent layer was fed at a position of a range's cache; null before the first one.
+  const float* recurrent_input(const RowRange& range, int layer, int position) const;
+  // Puts into the caches what they will need of that. Others may read it meanwhile.
+  void keep_inputs(int member, int layer) const;
 
   // Row `to` of embd_in becomes the residual of row `from`, normed where there is a weight, in 8
   // bits too if `quantize`.

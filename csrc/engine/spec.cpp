@@ -32,6 +32,7 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
     return "a rotation is not defined";
   }
   if (head_norms && wide_norms) return "queries are normed twice";
+  if (gated && (wide_norms || paired_rows)) return "queries with gates are normed or paired";
   if (temperature != 0 && temperature_length < 1) return "a temperature has no length";
   const std::string complaint = first_of({
       check_dimension("the head dimension", head_dim, 2, kMaxHeadDim),
@@ -52,6 +53,27 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
   return covered == static_cast<size_t>(rotated_values())
              ? ""
              : "a rotation does not cover the head dimension";
+}
+
+std::string DeltaNetSpec::check() const {
+  return first_of({
+      check_dimension("the head dimension of a delta net", head_dim, 16, kMaxHeadDim),
+      check_dimension("the number of key heads of a delta net", n_key_head, 1, kMaxDimension),
+      check_dimension("the number of value heads of a delta net", n_value_head,
+                      n_key_head > 0 ? n_key_head : 1, kMaxDimension),
+      check_dimension(
+          "the number of channels of a delta net",
+          static_cast<int64_t>(head_dim) * (2 * static_cast<int64_t>(n_key_head) + n_value_head), 1,
+          kMaxDimension),
+      check_dimension("the number of taps of a convolution", n_taps, 1, kMaxTaps),
+  });
+}
+
+std::string ShortConvSpec::check() const {
+  return first_of({
+      check_dimension("the number of channels of a convolution", channels, 16, kMaxDimension),
+      check_dimension("the number of taps of a convolution", n_taps, 1, kMaxTaps),
+  });
 }
 
 std::string GatedSpec::check() const {
@@ -76,6 +98,19 @@ std::string ExpertsSpec::check() const {
                          kMaxDimension);
 }
 
+namespace {
+
+std::string check_mixer(const AttentionSpec& spec, const std::vector<RopeSpec>& ropes) {
+  return spec.check(ropes);
+}
+
+template <typename Spec>
+std::string check_mixer(const Spec& spec, const std::vector<RopeSpec>&) {
+  return spec.check();
+}
+
+}  // namespace
+
 std::string ModelSpec::check() const {
   std::string complaint = first_of({
       check_dimension("the number of layers", static_cast<int64_t>(layers.size()), 1, kMaxLayers),
@@ -84,7 +119,8 @@ std::string ModelSpec::check() const {
   });
   for (size_t i = 0; i < layers.size() && complaint.empty(); ++i) {
     complaint = first_of({
-        std::visit([this](const auto& mixer) { return mixer.check(ropes); }, layers[i].mixer),
+        std::visit([this](const auto& mixer) { return check_mixer(mixer, ropes); },
+                   layers[i].mixer),
         std::visit([](const auto& ffn) { return ffn.check(); }, layers[i].feed_forward),
         std::holds_alternative<ExpertsSpec>(layers[i].feed_forward)
             ? check_dimension("the embedding length, with experts,", n_embd, 32, kMaxDimension)
@@ -92,6 +128,11 @@ std::string ModelSpec::check() const {
     });
     if (!complaint.empty()) complaint = "layer " + std::to_string(i) + ": " + complaint;
   }
+  bool attends = false;
+  for (const LayerSpec& layer : layers) {
+    attends = attends || std::holds_alternative<AttentionSpec>(layer.mixer);
+  }
+  if (complaint.empty() && !attends) return "models without attention are not supported";
   return complaint;
 }
 

@@ -26,6 +26,7 @@ struct RowOrder {
 };
 
 constexpr int kNoRope = -1;
+constexpr int kMaxTaps = 8;
 
 struct AttentionSpec {
   int n_head = 0;
@@ -42,18 +43,23 @@ struct AttentionSpec {
   bool wide_norms = false;     // they are normed over all heads together
   bool paired_rows = false;    // the file orders query and key rows for rotation of pairs
   bool sinks = false;          // every head has a score without a value
+  bool gated = false;          // the query weight has [query | gate] per head, and what a head
+                               // attends to is multiplied by sigmoid(gate)
 
   int rotated_values() const { return rotated > 0 ? rotated : head_dim; }
   // Values of a head in memory: zeros follow the head's own up to a multiple of 16.
   int head_width() const { return (head_dim + 15) / 16 * 16; }
   int query_rows() const { return n_head * head_width(); }
+  // Heads that the query weight computes: gates are heads too.
+  int projected_heads() const { return gated ? 2 * n_head : n_head; }
+  int projected_rows() const { return projected_heads() * head_width(); }
   int kv_rows() const { return n_kv_head * head_width(); }
   // Values that the output projection reads.
   int output_cols() const { return n_head * head_dim; }
   // Whether heads have to be brought together for it.
   bool gathers() const { return padded(output_cols()) != n_head * head_width() || padded_heads(); }
   bool padded_heads() const { return head_width() != head_dim; }
-  RowOrder query_order() const { return order(n_head, paired_rows); }
+  RowOrder query_order() const { return order(projected_heads(), paired_rows); }
   RowOrder key_order() const { return order(n_kv_head, paired_rows); }
   RowOrder value_order() const { return order(n_kv_head, false); }
   std::string check(const std::vector<RopeSpec>& ropes) const;
@@ -63,6 +69,36 @@ struct AttentionSpec {
     if (!paired && !padded_heads()) return {};
     return {heads, head_dim, head_width(), paired ? rotated_values() : 0};
   }
+};
+
+// A gated delta net: every value head has a state of head_dim x head_dim values that forgets and
+// is corrected at each position. Value head h goes with key head h % n_key_head.
+struct DeltaNetSpec {
+  int n_key_head = 0;
+  int n_value_head = 0;
+  int head_dim = 0;
+  int n_taps = 0;  // of the causal convolution that queries, keys and values go through
+
+  int key_cols() const { return n_key_head * head_dim; }
+  int value_cols() const { return n_value_head * head_dim; }
+  int channels() const { return 2 * key_cols() + value_cols(); }
+  // Room for one number per value head.
+  int heads_width() const { return (n_value_head + 15) / 16 * 16; }
+  // Of what a row leaves for those after it: the channels before the convolution, then what the
+  // decays and the rates are made of.
+  int input_width() const { return channels() + 2 * heads_width(); }
+  int state_size() const { return n_value_head * head_dim * head_dim; }
+  std::string check() const;
+};
+
+// A gated causal convolution, whose state is what its last rows fed into it.
+struct ShortConvSpec {
+  int channels = 0;
+  int n_taps = 0;
+
+  int input_width() const { return channels; }
+  int state_size() const { return 0; }
+  std::string check() const;
 };
 
 struct GatedSpec {
@@ -92,7 +128,7 @@ struct ExpertsSpec {
   std::string check() const;
 };
 
-using MixerSpec = std::variant<AttentionSpec>;
+using MixerSpec = std::variant<AttentionSpec, DeltaNetSpec, ShortConvSpec>;
 using FeedForwardSpec = std::variant<GatedSpec, ExpertsSpec>;
 
 // Where a weight is when it is not the tensor of its own name: rows of `tensor`, which several
@@ -122,6 +158,7 @@ struct ModelSpec {
   float logit_cap = 0;  // logits become cap * tanh(logit / cap); 0 for none
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
+  std::map<std::string, Source> sources;  // of weights of no layer, by name
 
   // Says which dimension the kernels cannot do, or returns an empty string.
   std::string check() const;

@@ -4,6 +4,7 @@
 // A visitor is called as
 //   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{}, matrices = 1)
 //   v(name, Vector&, size, presence = kRequired, order = RowOrder{}, vectors = 1)
+//   v(name, Taps&, channels, taps)
 // with references to const where the owner is const. Sizes are those of the file; an order may add
 // rows of zeros, and vectors end in zeros up to a multiple of 32. A file may have `matrices` of
 // equal shape as one tensor; they are one Matrix, one below the other, and `rows` counts all of
@@ -20,6 +21,24 @@ namespace maglio {
 
 using Vector = std::vector<float>;
 
+// The taps of a convolution for each channel, which is a row of the file: [channel / 16][tap][16].
+struct Taps {
+  int channels = 0, taps = 0;
+  std::vector<float> values;
+
+  Taps() = default;
+  Taps(int n_channels, int n_taps)
+      : channels(n_channels),
+        taps(n_taps),
+        values(static_cast<size_t>((n_channels + 15) / 16 * 16) * static_cast<size_t>(n_taps)) {}
+  float& at(int channel, int tap) {
+    return values[static_cast<size_t>((channel / 16 * taps + tap) * 16 + channel % 16)];
+  }
+  const float* from(int channel) const {
+    return values.data() + static_cast<size_t>(channel) * static_cast<size_t>(taps);
+  }
+};
+
 enum Presence { kRequired, kIfPresent, kAbsent };
 
 // Bytes of all matrices.
@@ -31,6 +50,8 @@ class CountBytes {
   }
   template <typename... Shape>
   void operator()(const std::string&, const Vector&, Shape...) {}
+  template <typename... Shape>
+  void operator()(const std::string&, const Taps&, Shape...) {}
   size_t bytes() const { return bytes_; }
 
  private:
@@ -55,6 +76,12 @@ class CheckShapes {
     if (v.size() == static_cast<size_t>(expected)) return;
     complain("tensor '" + name + "' has " + std::to_string(v.size()) + " values, expected " +
              std::to_string(expected));
+  }
+  void operator()(const std::string& name, const Taps& t, int channels, int taps) {
+    if (t.channels == channels && t.taps == taps) return;
+    complain("tensor '" + name + "' is " + std::to_string(t.channels) + " x " +
+             std::to_string(t.taps) + ", expected " + std::to_string(channels) + " x " +
+             std::to_string(taps));
   }
   const std::string& complaint() const { return complaint_; }
 

@@ -76,6 +76,16 @@ struct CacheHead {
   size_t values;
 };
 
+// One row of one head of a delta net.
+struct DeltaRow {
+  const float* query;  // [head_dim]
+  const float* key;    // [head_dim]
+  const float* value;  // [head_dim]
+  float decay;
+  float rate;
+  float* out;  // [head_dim]
+};
+
 struct Kernels {
   const char* isa;
 
@@ -118,6 +128,22 @@ struct Kernels {
   // head_dim is a multiple of 16. With a cap, scores become cap * tanh(score / cap).
   void (*attend)(const CacheHead& cache, int head_dim, float cap, const AttentionQuery* queries,
                  int n);
+
+  // x = x * sigmoid(z). `z` may be `x`.
+  void (*scale_by_sigmoid)(float* x, const float* z, int n);
+
+  // x = x * scale / sqrt(sum of x^2 + eps); n is a multiple of 16.
+  void (*unit_norm)(float* x, int n, float eps, float scale);
+
+  // out = sum over t of taps[t] * rows[t], for n channels, a multiple of 16, in the order of t. A
+  // null row is one of zeros. Taps are [channel / 16][t][16].
+  void (*convolve)(const float* const* rows, const float* taps, int n_taps, int n, float* out);
+
+  // Columns [first, last) of a head's state [head_dim][head_dim], and of what is read from it:
+  //   S = from * decay;  S += key (value - S^T key)^T * rate;  to = S;  out = S^T query.
+  // `to` may be `from`; a null `from` is a state of zeros. Multiples of 16.
+  void (*delta)(const DeltaRow& row, int head_dim, int first, int last, const float* from,
+                float* to);
 };
 
 constexpr int kMaxAttentionQueries = 32;

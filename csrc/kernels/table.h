@@ -38,13 +38,15 @@ inline int32_t load_int32(const void* p) {
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
+#include "kernels/recurrent.h"
 
 namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName, rms_norm, add_rows, gate, softmax,  sigmoid,    soft_cap,
-          quantize, matmul,   rope,     keep_key, keep_value, attend};
+  return {kIsaName,   rms_norm, add_rows,         gate,      softmax,  sigmoid, soft_cap, quantize,
+          matmul,     rope,     keep_key,         keep_value, attend,  scale_by_sigmoid, unit_norm,
+          convolve,   delta};
 }
 
 }  // namespace

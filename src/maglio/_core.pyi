@@ -1,6 +1,6 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 import enum
 import os
 from typing import Annotated, Final
@@ -148,52 +148,23 @@ class TensorInfo:
     def shape(self) -> list[int]:
         """Dimensions, innermost first."""
 
-class GgufPart:
-    """A GGUF file: a whole model, or a part of one."""
+class GgufFile:
+    """The header of a mapped GGUF file."""
 
-    def __init__(self, descriptor: int) -> None: ...
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-
-    @property
-    def n_tensors(self) -> int:
-        """Number of tensors in this part."""
-
-    def value(self, key: str, otherwise: object) -> object:
-        """One value of the metadata."""
+    def __init__(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
     def metadata(self) -> dict[str, object]:
         """
         All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.
         """
 
-class GgufFile:
-    """The tensors of a model, in one part or several."""
-
-    def __init__(self, parts: Sequence[GgufPart]) -> None: ...
-
     def tensors(self) -> list[TensorInfo]:
-        """The tensor directory, in the order of the parts."""
-
-    def check_unchanged(self) -> None:
-        """Raises GgufError when a part was written to since it was opened."""
-
-class KeptWeightsError(ValueError):
-    pass
+        """The tensor directory, in file order."""
 
 class GateActivation(enum.Enum):
     SILU = 0
 
     GELU_TANH = 1
-
-    CLAMPED_SWIGLU = 2
-
-class Gating(enum.Enum):
-    SOFTMAX = 0
-
-    SIGMOID = 1
 
 class RopeSpec:
     """A rotation: the angle per position of each pair."""
@@ -289,10 +260,56 @@ class AttentionSpec:
     def paired_rows(self, arg: bool, /) -> None: ...
 
     @property
-    def sinks(self) -> bool: ...
+    def gated(self) -> bool: ...
 
-    @sinks.setter
-    def sinks(self, arg: bool, /) -> None: ...
+    @gated.setter
+    def gated(self, arg: bool, /) -> None: ...
+
+class DeltaNetSpec:
+    """The shape of a gated delta net."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def n_key_head(self) -> int: ...
+
+    @n_key_head.setter
+    def n_key_head(self, arg: int, /) -> None: ...
+
+    @property
+    def n_value_head(self) -> int: ...
+
+    @n_value_head.setter
+    def n_value_head(self, arg: int, /) -> None: ...
+
+    @property
+    def head_dim(self) -> int: ...
+
+    @head_dim.setter
+    def head_dim(self, arg: int, /) -> None: ...
+
+    @property
+    def n_taps(self) -> int: ...
+
+    @n_taps.setter
+    def n_taps(self, arg: int, /) -> None: ...
+
+class ShortConvSpec:
+    """The shape of a gated short convolution."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @channels.setter
+    def channels(self, arg: int, /) -> None: ...
+
+    @property
+    def n_taps(self) -> int: ...
+
+    @n_taps.setter
+    def n_taps(self, arg: int, /) -> None: ...
 
 class GatedSpec:
     """The shape of a gated feed-forward sub-layer."""
@@ -335,24 +352,6 @@ class ExpertsSpec:
     def n_used(self, arg: int, /) -> None: ...
 
     @property
-    def n_group(self) -> int: ...
-
-    @n_group.setter
-    def n_group(self, arg: int, /) -> None: ...
-
-    @property
-    def n_group_used(self) -> int: ...
-
-    @n_group_used.setter
-    def n_group_used(self, arg: int, /) -> None: ...
-
-    @property
-    def gating(self) -> Gating: ...
-
-    @gating.setter
-    def gating(self, arg: Gating, /) -> None: ...
-
-    @property
     def normalize(self) -> bool: ...
 
     @normalize.setter
@@ -363,18 +362,6 @@ class ExpertsSpec:
 
     @scale.setter
     def scale(self, arg: float, /) -> None: ...
-
-    @property
-    def n_shared_ff(self) -> int: ...
-
-    @n_shared_ff.setter
-    def n_shared_ff(self, arg: int, /) -> None: ...
-
-    @property
-    def weighs_shared(self) -> bool: ...
-
-    @weighs_shared.setter
-    def weighs_shared(self, arg: bool, /) -> None: ...
 
     @property
     def activation(self) -> GateActivation: ...
@@ -388,10 +375,10 @@ class LayerSpec:
     def __init__(self) -> None: ...
 
     @property
-    def mixer(self) -> AttentionSpec: ...
+    def mixer(self) -> AttentionSpec | DeltaNetSpec | ShortConvSpec: ...
 
     @mixer.setter
-    def mixer(self, arg: AttentionSpec, /) -> None: ...
+    def mixer(self, arg: AttentionSpec | DeltaNetSpec | ShortConvSpec, /) -> None: ...
 
     @property
     def feed_forward(self) -> GatedSpec | ExpertsSpec: ...
@@ -482,6 +469,12 @@ class ModelSpec:
     @layers.setter
     def layers(self, arg: Sequence[LayerSpec], /) -> None: ...
 
+    @property
+    def sources(self) -> dict[str, Source]: ...
+
+    @sources.setter
+    def sources(self, arg: Mapping[str, Source], /) -> None: ...
+
     def check(self) -> str:
         """What the engine cannot do, or an empty string."""
 
@@ -515,37 +508,10 @@ class Model:
     @property
     def weight_bytes(self) -> int: ...
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether the weights are pages of a file."""
-
-class ModelLoad:
-    """A model on its way into memory."""
-
-    def __init__(self, file: GgufFile, spec: ModelSpec, known: Set[str]) -> None:
-        """
-        Finds the weights that ``spec`` describes; ``known`` names tensors read by the caller.
-        """
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the repacked matrices."""
-
-    def cache_bytes(self, positions: int, type: CacheType) -> int:
-        """Bytes of a cache of so many positions."""
-
-    def read(self, threads: int, progress: Callable[[int, int], object] | None = None) -> Model:
-        """
-        Reads and repacks the weights, once; ``progress`` is told bytes done and in all.
-        """
-
-    def map(self, descriptor: int) -> Model:
-        """
-        Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are not of this model.
-        """
-
-    def keep(self, descriptor: int, progress: Callable[[int, int], object] | None = None) -> None:
-        """Writes the weights that were read to an open, empty file."""
+def load_model(file: GgufFile, spec: ModelSpec, known: Set[str], threads: int) -> Model:
+    """
+    Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.
+    """
 
 class Cache:
     """One sequence inside an engine: a table of shared pages."""
@@ -574,23 +540,21 @@ class Cache:
         An independent cache of the first ``length`` positions, on the same pages.
         """
 
+    def keep(self) -> None:
+        """Remember about where it is, for truncate() to come back to."""
+
     def reserve(self, n: int) -> None:
-        """Make room for ``n`` more positions; no position changes."""
+        """
+        Take the pages of keys and values for ``n`` more positions; no position changes.
+        """
 
 def isa_names() -> list[str]:
     """Instruction sets this machine can run, best first."""
 
-class CacheType(enum.Enum):
-    """What keys and values are kept as."""
-
-    F16 = 0
-
-    Q8_0 = 1
-
 class Engine:
     """The forward pass of one model."""
 
-    def __init__(self, model: Model, isa: str, threads: int, cache_type: CacheType, cache_budget: int) -> None:
+    def __init__(self, model: Model, isa: str, threads: int, cache_budget: int) -> None:
         """
         Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.
         """
@@ -611,6 +575,14 @@ class Engine:
     @property
     def page_bytes(self) -> int:
         """Bytes of a page."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the states of all recurrent layers at a position."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of what a row feeds into all recurrent layers."""
 
     def new_cache(self, n_ctx: int) -> Cache: ...
 

@@ -174,6 +174,7 @@ class SharedBeginning:
         if self._session is None:
             session = Session(self._engine)
             session.prefill(self._tokens)
+            session.cache.keep()  # for sequences that give their memory back
             self._session = session
         return self._session.cache.fork(shared)
 

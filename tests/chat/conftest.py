@@ -23,6 +23,22 @@ def roomy_model(folder):
 
 
 @pytest.fixture(scope="session")
+def hybrid_model(folder):
+    return chat_model(folder, family="qwen35", n_ctx=1024)
+
+
+@pytest.fixture(scope="session")
+def models(folder, model, stripping_model):
+    """Models of a small context by what they are for."""
+    return {
+        "plain": model,
+        "stripping": stripping_model,
+        "hybrid": chat_model(folder, family="qwen35"),
+        "stripping hybrid": chat_model(folder, family="lfm2", template=STRIPPING),
+    }
+
+
+@pytest.fixture(scope="session")
 def stripping_model(folder):
     return chat_model(folder, template=STRIPPING)
 

@@ -84,13 +84,13 @@ def play(chat, script):
     stop=st.sampled_from([(), ("e",), ("an", "\n\n"), ("er s", "ot")]),
     max_tokens=st.sampled_from([1, 7, 40]),
     on_full=st.sampled_from(["stop", "drop"]),
-    stripping=st.booleans(),
+    kind=st.sampled_from(["plain", "stripping", "hybrid", "stripping hybrid"]),
 )
 def test_no_script_shows_whether_speculation_is_on(
-    model, stripping_model, script, sampling, stop, max_tokens, on_full, stripping
+    models, script, sampling, stop, max_tokens, on_full, kind
 ):
     chats = [
-        (stripping_model if stripping else model).chat(
+        models[kind].chat(
             "be brief",
             sampling=sampling,
             speculation=speculation,

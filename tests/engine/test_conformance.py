@@ -14,9 +14,9 @@ from support.toy_engine import ToyCache, ToyEngine
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("can_rewind", [True, False])
-def test_the_toy_engine_keeps_every_claim(claim, can_rewind):
-    CLAIMS[claim](ToyEngine(can_rewind=can_rewind))
+@pytest.mark.parametrize("kind", [{}, {"can_rewind": False}, {"is_hybrid": True}])
+def test_the_toy_engine_keeps_every_claim(claim, kind):
+    CLAIMS[claim](ToyEngine(**kind))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

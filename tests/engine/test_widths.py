@@ -30,14 +30,17 @@ SHAPES = {
     "odd widths": Shape(2, 33, 5, 1, 6, 17, 300, 256, 0, False),
     "more heads than a row": Shape(2, 24, 6, 3, 36, 72, 300, 256, 0, True),
 }
-OF_ANY_WIDTH = [family for family in FAMILIES if family not in ("olmo2", "qwen3moe")]
+OF_ANY_WIDTH = [family for family in FAMILIES if family not in ("olmo2", "qwen3moe", "lfm2")]
 HEADS_OF_20 = Shape(2, 160, 8, 2, 20, 96, 300, 256, 0, False)  # 160 is five blocks of 32
 
 
 def of_family(shape: Shape, family: str) -> Shape:
-    """Give gemma3 layers of both kinds, and a window."""
-    fields = {name: getattr(shape, name) for name in Shape.__slots__}
-    return Shape(**fields | {"n_layer": 7, "window": 32}) if family == "gemma3" else shape
+    """Give gemma3 layers of both kinds, and a window; qwen35 delta nets."""
+    if family == "gemma3":
+        return replace(shape, n_layer=7, window=32)
+    if family == "qwen35":
+        return replace(shape, n_layer=3, n_key_head=1, n_value_head=2, state_dim=16, n_taps=4)
+    return shape
 
 
 def mean_kl(engine: NativeEngine, path: Path) -> float:
@@ -72,6 +75,7 @@ def test_heads_of_any_width_go_with_quantized_weights(
     ("family", "shape", "says"),
     [
         ("olmo2", HEADS_OF_20, "heads of 20 values"),
+        ("lfm2", replace(TINY["lfm2"], n_embd=40), "channels of a convolution is 40"),
         ("qwen3moe", replace(TINY["qwen3moe"], n_embd=48), "the embedding length, with experts,"),
         ("qwen3moe", replace(TINY["qwen3moe"], n_ff=80), "the feed-forward length of an expert"),
     ],

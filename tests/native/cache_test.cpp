@@ -30,7 +30,9 @@ constexpr CacheType kTypes[] = {CacheType::kF16, CacheType::kQ8_0};
 struct Room {
   explicit Room(size_t pages, CacheType type = CacheType::kF16)
       : layout(std::make_shared<PageLayout>(spec(), type)),
-        pool(std::make_shared<PagePool>(layout->page_bytes(), pages * layout->page_bytes())) {}
+        pool(std::make_shared<PagePool>(layout->page_bytes(), pages * layout->page_bytes())),
+        recurrent(std::make_shared<maglio::RecurrentMemory>(
+            spec(), std::make_shared<maglio::Account>(0))) {}
 
   static maglio::ModelSpec spec() {
     maglio::AttentionSpec attention;
@@ -42,12 +44,13 @@ struct Room {
     return spec;
   }
   std::shared_ptr<Cache> cache(int n_ctx = 1000) const {
-    return std::make_shared<Cache>(layout, pool, n_ctx);
+    return std::make_shared<Cache>(layout, pool, recurrent, n_ctx);
   }
   size_t pages_lent() const { return pool->bytes_lent() / layout->page_bytes(); }
 
   std::shared_ptr<const PageLayout> layout;
   std::shared_ptr<PagePool> pool;
+  std::shared_ptr<maglio::RecurrentMemory> recurrent;
 };
 
 // Both types hold these exactly: every block has 127 times a half.

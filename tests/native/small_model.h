@@ -185,6 +185,26 @@ inline maglio::ModelSpec ragged_spec() {
   return ragged;
 }
 
+// Recurrent layers of both kinds around attention with gates.
+inline maglio::ModelSpec hybrid_spec() {
+  maglio::ModelSpec hybrid = spec();
+  hybrid.layers.erase(hybrid.layers.begin(), hybrid.layers.begin() + 2);
+  hybrid.layers.insert(hybrid.layers.begin(), 2, maglio::LayerSpec{});
+  maglio::AttentionSpec& attention = std::get<maglio::AttentionSpec>(hybrid.layers[2].mixer);
+  attention.wide_norms = false;
+  attention.head_norms = attention.gated = true;
+  maglio::DeltaNetSpec net;
+  net.n_key_head = 2;
+  net.n_value_head = 4;
+  net.head_dim = 80;  // four vectors of columns and one
+  net.n_taps = 4;
+  hybrid.layers[0].mixer = net;
+  hybrid.layers[0].feed_forward = maglio::GatedSpec{256, maglio::GateActivation::kSilu};
+  hybrid.layers[1].mixer = maglio::ShortConvSpec{64, 3};
+  hybrid.layers[1].feed_forward = hybrid.layers[0].feed_forward;
+  return hybrid;
+}
+
 // Fills every weight of a layer that may be there with random values; biases of all but the first.
 struct Fill {
   TensorType type;
@@ -198,6 +218,12 @@ struct Fill {
     const std::vector<int32_t> from = rows_in(rows, order);
     m = Matrix(type, order.placed(rows), cols);
     m.pack_tiles(source.data(), from.data(), 0, m.tiles());
+  }
+  void operator()(const std::string&, maglio::Taps& taps, int channels, int n_taps) const {
+    taps = maglio::Taps(channels, n_taps);
+    for (int c = 0; c < channels; ++c) {
+      for (int t = 0; t < n_taps; ++t) taps.at(c, t) = noise(0.5f);
+    }
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
                   maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},

@@ -12,7 +12,7 @@ import maglio
 from maglio.engine.native import NativeEngine
 from maglio.gguf import ModelFile
 from maglio.text import from_metadata
-from support.models import TINY, write_model
+from support.models import TINY, Family, write_model
 
 CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 STOP = 256 + 41 + CONTROL.index("<|im_end|>")
@@ -47,11 +47,15 @@ def vocabulary() -> dict[str, object]:
 
 
 def chat_model(
-    folder: Path, *, template: str | dict[str, str] | None = TEMPLATE, n_ctx: int = 256
+    folder: Path,
+    *,
+    template: str | dict[str, str] | None = TEMPLATE,
+    n_ctx: int = 256,
+    family: Family = "llama",
 ) -> maglio.Model:
     """Load the model, writing it to ``folder`` first."""
-    path = folder / "tiny.gguf"
+    path = folder / f"{family}.gguf"
     if not path.exists():
-        write_model(path, "llama", replace(TINY["llama"], n_ctx=4096), "Q8_0", seed=3)
+        write_model(path, family, replace(TINY[family], n_ctx=4096), "Q8_0", seed=3)
     engine = NativeEngine(ModelFile(path), n_ctx=n_ctx, threads=1)
     return maglio.Model(engine, from_metadata(vocabulary()), chat_template=template, path=path)

@@ -25,10 +25,14 @@ Family = Literal[
     "gpt-oss",
     "qwen2moe",
     "granitemoe",
+    "qwen35",
+    "lfm2",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
-HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4")
+HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2")
+HYBRID = ("qwen35", "lfm2")
+"""Families whose layers are recurrent but for every second one in tiny files, fourth in others."""
 POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4")
 NO_PRE_NORMS = ("olmo2", "exaone4")
 FUSED_GATE = ("phi3", "glm4")
@@ -39,6 +43,8 @@ class Shape:
     """Dimensions of a model; ``window`` is 0 without sliding-window attention.
 
     With experts, ``n_ff`` is the length of one, and ``n_shared_ff`` of the shared one, 0 for none.
+    The last four are those of recurrent layers: heads of keys and of values of a delta net, their
+    width, and the taps of convolutions.
     """
 
     n_layer: int
@@ -54,6 +60,10 @@ class Shape:
     n_expert: int = 0
     n_used: int = 0
     n_shared_ff: int = 0
+    n_key_head: int = 0
+    n_value_head: int = 0
+    state_dim: int = 0
+    n_taps: int = 0
 
     @property
     def n_q(self) -> int:
@@ -83,6 +93,8 @@ TINY: dict[Family, Shape] = {
     "gpt-oss": Shape(3, 96, 6, 2, 16, 64, 300, 256, 32, False, 5, 3),
     "qwen2moe": Shape(2, 96, 6, 2, 16, 64, 300, 256, 0, False, 5, 3, 96),
     "granitemoe": Shape(2, 96, 3, 1, 32, 64, 300, 256, 0, True, 5, 4, 96),
+    "qwen35": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, 0, 0, 0, 2, 4, 80, 4),
+    "lfm2": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, n_taps=3),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -102,6 +114,8 @@ TINY_K: dict[Family, Shape] = {
     "gpt-oss": Shape(2, 256, 8, 2, 32, 256, 300, 256, 32, False, 6, 4),
     "qwen2moe": Shape(2, 256, 8, 2, 32, 256, 300, 256, 0, False, 6, 3, 256),
     "granitemoe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, True, 6, 5, 256),
+    "qwen35": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, 0, 0, 0, 2, 4, 64, 4),
+    "lfm2": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, n_taps=3),
 }
 
 
@@ -127,7 +141,11 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     else:
         writer.add_feed_forward_length(shape.n_ff)
     writer.add_head_count(shape.n_head)
-    writer.add_head_count_kv(shape.n_kv_head)
+    if family == "lfm2":
+        recurrent = [is_recurrent(family, shape, layer) for layer in range(shape.n_layer)]
+        writer.add_head_count_kv([0 if skips else shape.n_kv_head for skips in recurrent])
+    else:
+        writer.add_head_count_kv(shape.n_kv_head)
     writer.add_key_length(shape.head_dim)
     writer.add_value_length(shape.head_dim)
     small = family.startswith(("qwen", "gemma"))
@@ -158,6 +176,18 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_logit_scale(0.9)
     elif family == "glm4":
         writer.add_rope_dimension_count(shape.head_dim // 4 * 2)
+    elif family == "qwen35":
+        pairs = shape.head_dim // 4
+        writer.add_rope_dimension_count(2 * pairs)
+        writer.add_rope_dimension_sections([-(-(pairs - i) // 3) for i in range(3)] + [0])
+        writer.add_ssm_conv_kernel(shape.n_taps)
+        writer.add_ssm_inner_size(shape.n_value_head * shape.state_dim)
+        writer.add_ssm_state_size(shape.state_dim)
+        writer.add_ssm_time_step_rank(shape.n_value_head)
+        writer.add_ssm_group_count(shape.n_key_head)
+        writer.add_full_attention_interval(_attention_interval(shape))
+    elif family == "lfm2":
+        writer.add_shortconv_l_cache(shape.n_taps)
     elif family == "mistral3":
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(4.0)
@@ -172,6 +202,15 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_rope_scaling_orig_ctx_len(48)
 
 
+def _attention_interval(shape: Shape) -> int:
+    return 4 if shape.n_layer >= 8 else 2
+
+
+def is_recurrent(family: Family, shape: Shape, layer: int) -> bool:
+    """Whether a layer is recurrent."""
+    return family in HYBRID and (layer + 1) % _attention_interval(shape) != 0
+
+
 def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield (name, dimensions, the row length last) of every tensor in the order of real files."""
     yield "token_embd.weight", (shape.n_vocab, shape.n_embd)
@@ -179,21 +218,52 @@ def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]
         for length in ("long", "short"):
             yield f"rope_factors_{length}.weight", (_phi3_rotated(shape) // 2,)
     for layer in range(shape.n_layer):
-        for name, dims in _layer_tensors(family, shape):
+        for name, dims in _layer_tensors(family, shape, layer):
             yield f"blk.{layer}.{name}", dims
-    yield "output_norm.weight", (shape.n_embd,)
+    yield f"{'token_embd' if family == 'lfm2' else 'output'}_norm.weight", (shape.n_embd,)
     if not shape.tied:
         yield "output.weight", (shape.n_vocab, shape.n_embd)
 
 
-def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    embd, ff = shape.n_embd, shape.n_ff
+def _delta_net(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    embd, heads = shape.n_embd, shape.n_value_head
+    values = heads * shape.state_dim
+    channels = 2 * shape.n_key_head * shape.state_dim + values
+    yield "attn_qkv.weight", (channels, embd)
+    yield "attn_gate.weight", (values, embd)
+    yield "ssm_conv1d.weight", (channels, shape.n_taps)
+    yield "ssm_dt.bias", (heads,)
+    yield "ssm_a", (heads,)
+    yield "ssm_beta.weight", (heads, embd)
+    yield "ssm_alpha.weight", (heads, embd)
+    yield "ssm_norm.weight", (shape.state_dim,)
+    yield "ssm_out.weight", (embd, values)
+
+
+def _short_conv(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "shortconv.conv.weight", (shape.n_embd, shape.n_taps)
+    yield "shortconv.in_proj.weight", (3 * shape.n_embd, shape.n_embd)
+    yield "shortconv.out_proj.weight", (shape.n_embd, shape.n_embd)
+
+
+def _layer_tensors(
+    family: Family, shape: Shape, layer: int
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     if family not in NO_PRE_NORMS:
-        yield "attn_norm.weight", (embd,)
+        yield "attn_norm.weight", (shape.n_embd,)
+    if is_recurrent(family, shape, layer):
+        yield from _delta_net(shape) if family == "qwen35" else _short_conv(shape)
+    else:
+        yield from _attention(family, shape)
+    yield from _feed_forward(family, shape)
+
+
+def _attention(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    embd = shape.n_embd
     if family == "phi3":
         yield "attn_qkv.weight", (shape.n_q + 2 * shape.n_kv, embd)
     else:
-        yield "attn_q.weight", (shape.n_q, embd)
+        yield "attn_q.weight", (shape.n_q * (2 if family == "qwen35" else 1), embd)
         yield "attn_k.weight", (shape.n_kv, embd)
         yield "attn_v.weight", (shape.n_kv, embd)
     yield "attn_output.weight", (embd, shape.n_q)
@@ -211,10 +281,16 @@ def _layer_tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[in
     if family == "olmo2":
         yield "attn_q_norm.weight", (shape.n_q,)
         yield "attn_k_norm.weight", (shape.n_kv,)
+
+
+def _feed_forward(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    embd, ff = shape.n_embd, shape.n_ff
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
-    if family not in (*NO_PRE_NORMS, "gpt-oss"):
+    if family == "qwen35":
+        yield "post_attention_norm.weight", (embd,)  # of the feed-forward part's input
+    elif family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
     if shape.n_expert:
         yield "ffn_gate_inp.weight", (shape.n_expert, embd)

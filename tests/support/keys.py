@@ -16,6 +16,7 @@ READ = {
     "granite": {"rope.scaling.finetuned"},
     "granitemoe": {"expert_count", "expert_used_count"},
     "qwen2moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
+    "lfm2": {"attention.sliding_window"},
     "qwen3moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "gpt-oss": {
         "attention.sliding_window",

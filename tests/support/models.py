@@ -41,7 +41,8 @@ from support.weight_formats import (
 __all__ = ["FAMILIES", "FORMATS", "K_FORMATS", "TINY", "TINY_K", "Family", "Shape", "write_model"]
 
 WeightFormat = str | Callable[[str], str]
-"""A format's name, or a function from tensor name to format; vectors and routers are F32."""
+"""A format's name, or a function from tensor name to format; vectors, routers and the taps of
+convolutions are F32."""
 
 COMMON = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
 """Formats that every family is tried in; the others are tried in two."""
@@ -58,6 +59,9 @@ LOGIT_STD = 3.0
 
 QWEN3_06B = Shape(28, 1024, 16, 8, 128, 3072, 151936, 40960, 0, True)
 """Qwen3-0.6B as released."""
+
+QWEN35_08B = Shape(24, 1024, 8, 2, 256, 3584, 248320, 262144, 0, True, 0, 0, 0, 16, 16, 128, 4)
+"""Qwen3.5-0.8B as released, without vision and without the block that predicts a further token."""
 
 
 def tiny_shape(family: Family, weight_format: WeightFormat) -> Shape:
@@ -104,7 +108,8 @@ def write_model(
 
 
 def _stays_float(name: str, dims: tuple[int, ...]) -> bool:
-    return len(dims) == 1 or "ffn_gate_inp" in name or name.endswith(".bias")
+    parts = ("ffn_gate_inp", "conv1d", "conv.conv", ".bias")
+    return len(dims) == 1 or any(part in name for part in parts)
 
 
 # --- spreads -------------------------------------------------------------------------------------
@@ -114,6 +119,12 @@ _GAINS = {
     "attn_k": 1.2,
     "attn_v": 1.0,
     "attn_qkv": 1.2,
+    "attn_gate": 1.0,
+    "ssm_alpha": 1.0,
+    "ssm_beta": 1.5,
+    "ssm_conv1d": 1.5,
+    "conv": 1.5,
+    "in_proj": 1.0,
     "ffn_gate": 1.0,
     "ffn_up": 1.0,
     "ffn_gate_inp": 4.0,
@@ -131,7 +142,14 @@ the logits depend on the context. Routers prefer some experts clearly, or the ro
 activations to 8 bits would often change which ones a row takes.
 """
 
-_BRANCH_GAINS = {"attn_output": 1.5, "ffn_down": 0.6, "ffn_down_exps": 1.0, "ffn_down_shexp": 0.6}
+_BRANCH_GAINS = {
+    "attn_output": 1.5,
+    "ssm_out": 1.5,
+    "out_proj": 0.7,
+    "ffn_down": 0.6,
+    "ffn_down_exps": 1.0,
+    "ffn_down_shexp": 0.6,
+}
 """Gains of the matrices that write to the residual stream, before :func:`_branch_scale`."""
 
 
@@ -150,6 +168,8 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
         return 1.0
     if stem in ("attn_q_norm", "attn_k_norm"):
         return _GAINS["attn_q"]
+    if family == "qwen35":
+        return -0.5 if stem == "ssm_a" else 1.0
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
         factor = float(np.sqrt(shape.n_embd)) if family.startswith("gemma") else 1.0
         return 0.6 * _branch_scale(shape) * factor
@@ -161,7 +181,10 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
 def _tensor_bytes(
     family: Family, shape: Shape, name: str, dims: tuple[int, ...], fmt: str, seed: int
 ) -> Bytes:
-    stem, role = name.split(".")[-2:]
+    stem, role = (
+        name.removesuffix(".weight").removesuffix(".bias").split(".")[-1],
+        name.split(".")[-1],
+    )
     stream = np.random.Philox(key=np.array([seed, zlib.crc32(name.encode())], dtype=np.uint64))
     if len(dims) == 1 or role == "bias":
         size = math.prod(dims)
@@ -173,7 +196,7 @@ def _tensor_bytes(
             values = 1.0 + noise
         elif stem == "ffn_gate_inp_shexp":
             values = noise / np.sqrt(size)
-        elif stem == "output_norm":
+        elif stem in ("output_norm", "token_embd_norm"):
             # Random signs: with a tied head a model of random weights would otherwise give
             # its last input token the highest logit everywhere.
             values = signs * (1.0 + 0.2 * noise)

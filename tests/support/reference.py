@@ -17,6 +17,7 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 from support.expert_twin import Router, softmax
+from support.recurrences import convolved, delta_net
 
 Array = npt.NDArray[Any]
 
@@ -49,7 +50,8 @@ class Reference:
         self.n_layer: int = self._key("block_count")
         self.n_embd: int = self._key("embedding_length")
         self.n_head: int = self._key("attention.head_count")
-        self.n_kv_head: int = self._key("attention.head_count_kv", self.n_head)
+        kv_heads = self._key("attention.head_count_kv", self.n_head)
+        self.n_kv_head: int = max(kv_heads) if isinstance(kv_heads, list) else kv_heads
         self.head_dim: int = self._key("attention.key_length", self.n_embd // self.n_head)
         self.eps: float = self._key("attention.layer_norm_rms_epsilon")
         self.window: int = self._key("attention.sliding_window", 0)
@@ -89,16 +91,17 @@ class Reference:
         for layer in range(self.n_layer):
             x = self._block(layer, x)
         head = embedding if "output.weight" not in self.tensors else self._weight("output.weight")
-        logits = self._norm(x, "output_norm.weight") @ head.T / self._dtype.type(self.logit_scale)
+        norm = "token_embd_norm.weight" if self.family == "lfm2" else "output_norm.weight"
+        logits = self._norm(x, norm) @ head.T / self._dtype.type(self.logit_scale)
         return soft_cap(logits, self.logit_cap)
 
     def _block(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}."
         scale = self._dtype.type(self.residual_scale)
         after, before = name + "post_attention_norm.weight", name + "ffn_norm.weight"
-        if self.family == "gpt-oss":  # of another name
+        if self.family in ("gpt-oss", "qwen35"):  # of another name
             after, before = "", after
-        h = self._attention(layer, self._norm_if_there(x, name + "attn_norm.weight"))
+        h = self._mixer(layer, self._norm_if_there(x, name + "attn_norm.weight"))
         x = x + scale * self._norm_if_there(h, after)
         h = self._norm_if_there(x, before)
         dense = name + "ffn_gate_inp.weight" not in self.tensors
@@ -140,6 +143,31 @@ class Reference:
         bias = self._weight_or_zero(name + "_exps.bias")
         return lambda e, x: weight[e] @ x + (bias[e] if np.ndim(bias) else 0.0)
 
+    def _mixer(self, layer: int, x: Array) -> Array:
+        if f"blk.{layer}.ssm_a" in self.tensors:
+            return self._delta_net(layer, x)
+        if f"blk.{layer}.shortconv.conv.weight" in self.tensors:
+            return self._short_conv(layer, x)
+        return self._attention(layer, x)
+
+    def _delta_net(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}."
+        n_k, n_v = self._key("ssm.group_count"), self._key("ssm.time_step_rank")
+        taps = self._weight(name + "ssm_conv1d.weight")
+        mixed = swiglu(convolved(self._linear(x, name + "attn_qkv"), taps), np.ones(1))
+        rate = sigmoid(self._linear(x, name + "ssm_beta"))
+        a, bias = self._weight(name + "ssm_a"), self._weight(name + "ssm_dt.bias")
+        decay = np.exp(a * np.logaddexp(0, x @ self._weight(name + "ssm_alpha.weight").T + bias))
+        out = delta_net(mixed, rate, decay, n_k=n_k, n_v=n_v, eps=self.eps)
+        out = self._norm(out, name + "ssm_norm.weight").reshape(len(x), -1)
+        return self._linear(swiglu(self._linear(x, name + "attn_gate"), out), name + "ssm_out")
+
+    def _short_conv(self, layer: int, x: Array) -> Array:
+        name = f"blk.{layer}.shortconv."
+        before, after, fed = np.split(self._linear(x, name + "in_proj"), 3, axis=1)
+        mixed = convolved(before * fed, self._weight(name + "conv.weight"))
+        return self._linear(after * mixed, name + "out_proj")
+
     def _attention(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.attn_"
         n = len(x)
@@ -151,7 +179,8 @@ class Reference:
             q, k, v = (self._linear(x, name + part) for part in "qkv")
         if self.family == "olmo2":  # over all heads
             q, k = self._norm(q, name + "q_norm.weight"), self._norm(k, name + "k_norm.weight")
-        q = q.reshape(n, self.n_head, self.head_dim)
+        q = q.reshape(n, self.n_head, -1)
+        q, gate = q[..., : self.head_dim], q[..., self.head_dim :]
         k, v = (heads.reshape(n, self.n_kv_head, self.head_dim) for heads in (k, v))
         if self.family != "olmo2":
             q = self._norm_if_there(q, name + "q_norm.weight")
@@ -179,6 +208,8 @@ class Reference:
             else:
                 weights = softmax(scores)
             out[:, head] = weights @ v[:, head // group]
+        if gate.size:
+            out = out * sigmoid(gate)
         return self._linear(out.reshape(n, -1), name + "output")
 
     def _rotates(self, layer: int, local: bool) -> bool:

@@ -30,6 +30,8 @@ SMALL_SHAPES = {
     "gpt-oss": Shape(1, 32, 2, 1, 16, 32, 20, 64, 8, False, 3, 2),
     "qwen2moe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, 32),
     "granitemoe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, True, 3, 2, 32),
+    "qwen35": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 0, 0, 0, 1, 2, 16, 4),
+    "lfm2": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, n_taps=3),
 }
 
 

@@ -17,12 +17,21 @@ _MASK = 2**64 - 1
 
 
 class ToyCache:
-    """The tokens of one sequence."""
+    """The tokens of one sequence.
 
-    floor = 0
+    That of a hybrid engine can go back to before the rows of its last forward, and to kept places.
+    """
 
-    def __init__(self, engine: ToyEngine, tokens: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        engine: ToyEngine,
+        tokens: Sequence[int] = (),
+        floor: int = 0,
+        places: Sequence[int] = (),
+    ) -> None:
         self.tokens = list(tokens)
+        self.floor = floor
+        self.places = list(places)
         self._engine = engine
         engine.caches.add(self)
 
@@ -34,13 +43,19 @@ class ToyCache:
         if not 0 <= length <= self.length:
             raise InvalidArgumentError(f"length is {length}, must be 0 to {self.length}")
         kept = length if self._engine.can_rewind or length == self.length else 0
+        if length < self.floor:
+            self.places = [place for place in self.places if place <= length]
+            kept = self.floor = max(self.places, default=0)
         del self.tokens[kept:]
         return kept
 
+    def keep(self) -> None:
+        self.places = sorted({*self.places, self.floor})[-4:]
+
     def fork(self, length: int) -> ToyCache:
-        if not 0 <= length <= self.length:
-            raise InvalidArgumentError(f"length is {length}, must be 0 to {self.length}")
-        return ToyCache(self._engine, self.tokens[:length])
+        if not self.floor <= length <= self.length:
+            raise InvalidArgumentError(f"length is {length}, must be {self.floor} to {self.length}")
+        return ToyCache(self._engine, self.tokens[:length], self.floor, self.places)
 
 
 class ToyEngine:
@@ -52,6 +67,7 @@ class ToyEngine:
         order: how many of the last tokens a row depends on; few make a repetitive stream.
         spread: how far logits lie apart.
         can_rewind: whether truncate can go back less than all the way.
+        is_hybrid: whether it can only go back into the last forward, and to kept places.
         capacity: positions that all caches together can hold.
         before_call: called with the index of each forward, may raise.
         after_call: called with it when everything is appended, may not raise.
@@ -69,6 +85,7 @@ class ToyEngine:
         order: int = 512,
         spread: float = 6.0,
         can_rewind: bool = True,
+        is_hybrid: bool = False,
         capacity: int = 1 << 30,
         before_call: Callable[[int], None] = lambda _: None,
         after_call: Callable[[int], None] = lambda _: None,
@@ -76,6 +93,7 @@ class ToyEngine:
         self.n_vocab = n_vocab
         self.n_ctx = n_ctx
         self.can_rewind = can_rewind
+        self.is_hybrid = is_hybrid
         self.calls: list[list[Segment]] = []
         self.capacity = capacity
         self.caches: weakref.WeakSet[ToyCache] = weakref.WeakSet()
@@ -135,6 +153,8 @@ class ToyEngine:
         first = len(whole) - n_logits
         rows = [self.row(whole[: first + 1 + i]) for i in range(n_logits)]
         cache.tokens[:] = whole
+        if self.is_hybrid:
+            cache.floor = len(whole) - max(1, n_logits)
         return np.stack(rows) if rows else np.empty((0, self.n_vocab), np.float32)
 
 

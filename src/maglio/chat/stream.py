@@ -129,11 +129,19 @@ class ChatStream:
         Raises:
             ContextFullError: the prompt does not fit.
         """
+        cache = self._sequence.cache
+
+        def told(done: int, total: int) -> None:
+            if done == total:
+                cache.keep()  # another answer, or another writing of this one, begins here
+            if progress is not None:
+                progress(done, total)
+
         start = _common_prefix(prompt, self.tokens)
         self._sequence.rewind(start)
         self._remembered = min(self._remembered, start)
         reading = Reading(self._sequence, self._model.tokenizer, prompt[start:], ending)
-        return Stream(self._model.engine, reading, self._cost, progress=progress)
+        return Stream(self._model.engine, reading, self._cost, progress=told)
 
     def keep(self, length: int) -> None:
         """An answer has ended: so many tokens of the stream stay."""

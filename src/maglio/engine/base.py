@@ -36,11 +36,19 @@ class Cache(Protocol):
     def truncate(self, length: int) -> int:
         """Keep at most the first ``length`` positions, and return how many are kept.
 
-        That is ``length`` from :attr:`floor` up. Below it, it may be any shorter length, 0 at
-        worst: the caller feeds again what is missing.
+        That is ``length`` from :attr:`floor` up. Below it, it may be any shorter length, that of
+        the last place kept before at best, and 0 at worst: the caller feeds again what is missing.
 
         Raises:
             InvalidArgumentError: ``length`` is negative or more than the cache holds.
+        """
+        ...
+
+    def keep(self) -> None:
+        """Remember about where the cache is, for :meth:`truncate` to come back to.
+
+        A hint, given at the end of a prompt. It says something to caches that cannot reach every
+        shorter length; they keep the last few such places.
         """
         ...
 

@@ -104,12 +104,11 @@ def a_truncated_cache_is_a_fresh_one(engine: Engine) -> None:
     for length in (0, 1, 7, 8):
         cache = engine.new_cache()
         _feed(engine, cache, [*tokens[:length], *wrong[length:14]])
+        floor = cache.floor
         kept = cache.truncate(length)
         _require(kept == cache.length, f"truncate said {kept}, and {cache.length} are held")
         _require(kept <= length, f"truncate({length}) kept {kept} positions")
-        _require(
-            kept == length or length < cache.floor or not engine.can_rewind, "too few are kept"
-        )
+        _require(kept == length or length < floor or not engine.can_rewind, "too few are kept")
         _same_rows(engine, _feed(engine, cache, tokens[kept:]), expected[kept:])
 
 
@@ -126,6 +125,24 @@ def the_last_forward_can_be_taken_back(engine: Engine) -> None:
         kept = cache.truncate(4 + right)
         _require(kept == 4 + right, f"truncate({4 + right}) kept {kept} positions")
         _same_rows(engine, _feed(engine, cache, tokens[kept:]), expected[kept:])
+
+
+def any_length_can_be_gone_back_to(engine: Engine) -> None:
+    """After a prompt and what was generated, in a fork too, a cut leaves a sound cache."""
+    tokens = _tokens(engine, 24)
+    expected = _one_at_a_time(engine, tokens)
+    for length in (0, 3, 7, 8, 9, 17, 23):
+        cache = engine.new_cache()
+        for begin, end in ((0, 8), (8, 16)):  # prompts, of which the last row is wanted
+            engine.forward([Segment(cache, tokens[begin:end], 1)])
+            cache.keep()
+            _require(cache.length == end, f"keep() left {cache.length} of {end} positions")
+        for token in tokens[16:]:
+            engine.forward([Segment(cache, [token], 1)])
+        for one in (cache.fork(cache.length), cache):
+            kept = one.truncate(length)
+            _require(kept == one.length <= length, f"truncate({length}) kept {kept} positions")
+            _same_rows(engine, _feed(engine, one, tokens[kept:]), expected[kept:])
 
 
 def a_fork_is_independent(engine: Engine) -> None:
@@ -223,6 +240,7 @@ CLAIMS: dict[str, Callable[[Engine], None]] = {
         a_batch_is_its_segments,
         a_truncated_cache_is_a_fresh_one,
         the_last_forward_can_be_taken_back,
+        any_length_can_be_gone_back_to,
         a_fork_is_independent,
         what_cannot_be_done_changes_nothing,
         an_interrupt_leaves_a_usable_cache,

@@ -121,6 +121,16 @@ class NativeEngine:
         """Bytes of a page, by which caches grow: 64 positions of every layer."""
         return int(self._core.page_bytes)
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the states of all recurrent layers at one position; 0 without such layers."""
+        return int(self._core.state_bytes)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of what one row feeds into all recurrent layers."""
+        return int(self._core.row_bytes)
+
     def new_cache(self) -> _core.Cache:
         """Start an empty sequence. It takes memory as it grows."""
         return self._core.new_cache(self._n_ctx)

@@ -20,7 +20,8 @@ def gate_and_up(n_ff: int) -> Sources:
 
 def query_key_value(tensors: Container[object], layer: int, spec: _core.AttentionSpec) -> Sources:
     """Queries, keys and values as row ranges of one tensor, in files that have it."""
-    query, key = spec.n_head * spec.head_dim, spec.n_kv_head * spec.head_dim
+    heads = spec.n_head * (2 if spec.gated else 1)
+    query, key = heads * spec.head_dim, spec.n_kv_head * spec.head_dim
     if query + 2 * key >= _MOST_ROWS:
         return {}
     first = {"attn_q": 0, "attn_k": query, "attn_v": query + key}

@@ -24,6 +24,7 @@ from maglio.gguf import ModelFile
 NO_ROPE = -1
 """What :meth:`Keys.attention` takes for layers without rotation."""
 
+MixerSpec = _core.AttentionSpec | _core.DeltaNetSpec | _core.ShortConvSpec
 FeedForwardSpec = _core.GatedSpec | _core.ExpertsSpec
 
 _PLAUSIBLE = 4096
@@ -107,13 +108,17 @@ class Keys:
 
     def flags(self, name: str) -> Sequence[object] | None:
         """Return an array of one truth value per layer, or ``None`` if the key holds no array."""
-        value = self._whole.metadata.get(self._key(name))
-        if not isinstance(value, list | np.ndarray):
+        flags = self.array(name)
+        if flags is None:
             return None
-        flags = list(value)
         if len(flags) != self.n_layer or not all(isinstance(f, bool | np.bool_) for f in flags):
             raise self.error(name, "is not one truth value per layer")
         return flags
+
+    def array(self, name: str) -> list[object] | None:
+        """Return the values of an array, or ``None`` if the key holds none."""
+        value = self._whole.metadata.get(self._key(name))
+        return list(value) if isinstance(value, list | np.ndarray) else None
 
     def only(self, name: str, *allowed: object) -> None:
         """Refuse a key by name unless it is absent or has one of these values."""
@@ -128,6 +133,11 @@ class Keys:
     def error(self, name: str, problem: str) -> ModelFileError:
         """Make an error about a key."""
         return self._file.error(f"metadata {self._key(name)!r} {problem}")
+
+    def ignore_tensors(self, *prefixes: str) -> None:
+        """Take note of tensors that are left out."""
+        names = map(str, self._file.tensors)
+        self._known_tensors.update(name for name in names if name.startswith(prefixes))
 
     def vector(self, name: str) -> npt.NDArray[np.float64] | None:
         """Return the values of a tensor, or ``None`` if the file has none of that name."""
@@ -153,6 +163,7 @@ class Keys:
         self,
         *,
         rope: int,
+        n_kv_head: int | None = None,
         window: int = 0,
         scale: float | None = None,
         cap: float = 0.0,
@@ -160,11 +171,13 @@ class Keys:
         wide_norms: bool = False,
         paired_rows: bool = False,
         sinks: bool = False,
+        gated: bool = False,
     ) -> _core.AttentionSpec:
         """Describe the attention of a layer.
 
         Args:
             rope: what :meth:`rope` returned, or :data:`NO_ROPE`.
+            n_kv_head: heads of keys and values; what the file says of all layers when ``None``.
             window: positions a query sees, itself included; 0 for all.
             scale: of the scores; one over the root of the head width when ``None``.
             cap: scores become ``cap * tanh(score / cap)``; 0 for none.
@@ -172,6 +185,7 @@ class Keys:
             wide_norms: they are normed over all heads together.
             paired_rows: the file orders their rows for rotation of pairs ``(2i, 2i + 1)``.
             sinks: every query head has a score without a value, ``attn_sinks``.
+            gated: the query weight has a gate of the output after the query of each head.
         """
         if self.integer("attention.value_length", self.head_dim) != self.head_dim:
             raise self.error("attention.value_length", "is not the width of keys, as it has to be")
@@ -182,7 +196,9 @@ class Keys:
             self.only("attn_logit_softcapping", 0)
         spec = _core.AttentionSpec()
         spec.n_head = self.n_head
-        spec.n_kv_head = self.integer("attention.head_count_kv", self.n_head)
+        if n_kv_head is None:
+            n_kv_head = self.integer("attention.head_count_kv", self.n_head)
+        spec.n_kv_head = n_kv_head
         spec.head_dim = self.head_dim
         spec.scale = float(self.head_dim**-0.5) if scale is None else scale
         spec.window = window
@@ -193,6 +209,7 @@ class Keys:
         spec.wide_norms = wide_norms
         spec.paired_rows = paired_rows
         spec.sinks = sinks
+        spec.gated = gated
         return spec
 
     def gated(self, activation: GateActivation = GateActivation.SILU) -> _core.GatedSpec:
@@ -250,7 +267,7 @@ class Keys:
     def model(
         self,
         *,
-        mixers: Sequence[_core.AttentionSpec],
+        mixers: Sequence[MixerSpec],
         feed_forward: FeedForwardSpec | Sequence[FeedForwardSpec],
         pre_norms: bool = True,
         post_norms: bool = False,
@@ -259,6 +276,7 @@ class Keys:
         logit_scale: float = 1.0,
         logit_cap: float = 0.0,
         tensors: Mapping[str, _core.Source] | None = None,
+        output_norm: str = "output_norm.weight",
     ) -> _core.ModelSpec:
         """Describe the model.
 
@@ -272,6 +290,7 @@ class Keys:
             logit_scale: a factor of every logit.
             logit_cap: logits become ``cap * tanh(logit / cap)``; 0 for none.
             tensors: where weights of a layer are that are not the tensors of their own names.
+            output_norm: the tensor that norms what the last layer leaves.
         """
         if logit_cap == 0:
             self.only("final_logit_softcapping", 0)
@@ -280,7 +299,8 @@ class Keys:
         if not any(isinstance(part, _core.ExpertsSpec) for part in feed_forward):
             for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
                 self.only(name, 0)
-        self.only("nextn_predict_layers", 0)
+        if "nextn_predict_layers" not in self._read:
+            self.only("nextn_predict_layers", 0)
         self.only("embedding_length_out", self.n_embd)
         embedding = self._file.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) < 2:
@@ -295,6 +315,7 @@ class Keys:
         spec.logit_scale = logit_scale
         spec.logit_cap = logit_cap
         spec.ropes = self._ropes
+        spec.sources = {"output_norm.weight": _core.Source(output_norm)}
         spec.layers = [
             self._layer(i, mixer, part, tensors or {})
             for i, (mixer, part) in enumerate(zip(mixers, feed_forward, strict=True))
@@ -339,14 +360,16 @@ class Keys:
     def _layer(
         self,
         index: int,
-        mixer: _core.AttentionSpec,
+        mixer: MixerSpec,
         feed_forward: FeedForwardSpec,
         tensors: Mapping[str, _core.Source],
     ) -> _core.LayerSpec:
         layer = _core.LayerSpec()
         layer.mixer = mixer
         layer.feed_forward = feed_forward
-        sources = {**tensors, **fused.query_key_value(self._file.tensors, index, mixer)}
+        sources = dict(tensors)
+        if isinstance(mixer, _core.AttentionSpec):
+            sources |= fused.query_key_value(self._file.tensors, index, mixer)
         if isinstance(feed_forward, _core.ExpertsSpec):
             sources |= fused.gate_and_up_of_experts(self._file.tensors, index, feed_forward)
         layer.sources = sources
