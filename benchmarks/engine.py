@@ -1,6 +1,6 @@
-"""Time the native engine, and llama.cpp beside it, on one model file.
+"""Time the native engine, and llama.cpp or other instruction sets beside it, on one model file.
 
-    python benchmarks/engine.py MODEL [--vs-llama-cpp]
+    python benchmarks/engine.py MODEL [--vs-llama-cpp | --isas avx512 avx_vnni avx2]
 
 Prefill of 512 tokens, plain decoding, and forwards of 2 to 32 rows, at two context lengths. All
 cases of all engines are interleaved and repeated, so that a drifting machine hits them alike;
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -45,11 +46,12 @@ class Runner(Protocol):
 
 
 class NativeRunner:
-    """Our engine."""
+    """Our engine, on the best instruction set or a named one."""
 
-    name = "maglio"
-
-    def __init__(self, path: Path, *, n_ctx: int, threads: int) -> None:
+    def __init__(self, path: Path, *, n_ctx: int, threads: int, isa: str = "") -> None:
+        self.name = isa or "maglio"
+        if isa:
+            os.environ["MAGLIO_ISA"] = isa
         self.engine = NativeEngine(ModelFile(path), n_ctx=n_ctx, threads=threads)
         self.session = Session(self.engine)
 
@@ -178,9 +180,8 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> list[float]:
 
 def report(results: dict[Case, dict[str, list[float]]], names: Sequence[str]) -> dict[str, object]:
     own = names[0]
-    versus = names[1] if len(names) > 1 else None
     header = f"{'':16}" + "".join(f"{name + ' ms':>14}" for name in names)
-    header += f"{'plain steps':>24}" + (f"{'llama.cpp / maglio':>26}" if versus else "")
+    header += f"{'plain steps':>24}" + "".join(f"{f'{name} / {own}':>26}" for name in names[1:])
     print(header)
     rows: dict[str, object] = {}
     for case, times in results.items():
@@ -196,8 +197,8 @@ def report(results: dict[Case, dict[str, list[float]]], names: Sequence[str]) ->
             line += f"{cost[0]:11.2f} ({cost[1]:.2f}-{cost[2]:.2f})"
         else:
             line += " " * 23
-        if versus is not None:
-            speed = entry["times_llama_cpp"] = ratio(times[versus], times[own])
+        for name in names[1:]:
+            speed = entry[f"times_{name}"] = ratio(times[name], times[own])
             line += f"{speed[0]:12.2f} ({speed[1]:.2f}-{speed[2]:.2f})"
         print(line)
         rows[case.label.strip()] = entry
@@ -207,7 +208,9 @@ def report(results: dict[Case, dict[str, list[float]]], names: Sequence[str]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--vs-llama-cpp", action="store_true", help="time llama.cpp beside it")
+    beside = parser.add_mutually_exclusive_group()
+    beside.add_argument("--vs-llama-cpp", action="store_true", help="time llama.cpp beside it")
+    beside.add_argument("--isas", nargs="+", default=[""], help="compare instruction sets")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--contexts", type=int, nargs="+", default=[128, 2048])
     parser.add_argument("--repeats", type=int, default=7)
@@ -215,12 +218,14 @@ def main() -> None:
     args = parser.parse_args()
     n_ctx = max(PREFILL, max(args.contexts) + max(ROWS))
     start = time.perf_counter()
-    native = NativeRunner(args.model, n_ctx=n_ctx, threads=args.threads)
-    load_s = time.perf_counter() - start
-    runners: list[Runner] = [native]
+    natives = [
+        NativeRunner(args.model, n_ctx=n_ctx, threads=args.threads, isa=isa) for isa in args.isas
+    ]
+    load_s = (time.perf_counter() - start) / len(natives)
+    runners: list[Runner] = [*natives]
     if args.vs_llama_cpp:
         runners.append(LlamaCppRunner(args.model, n_ctx=n_ctx, threads=args.threads))
-    engine = native.engine
+    engine = natives[0].engine
     # Contexts beyond the model's own are cut to fit.
     contexts = sorted({min(c, engine.n_ctx - max(ROWS)) for c in args.contexts})
     print(f"{args.model.name}: {engine.isa}, {engine.threads} threads, loaded in {load_s:.2f} s")

@@ -1,8 +1,6 @@
 #include "draft/index_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "checksum/xxhash64.h"
+#include "platform.h"
 
 namespace maglio {
 namespace {
@@ -65,7 +64,7 @@ class File {
   bool unchanged(const struct stat& before) const {
     struct stat now{};
     return ::fstat(descriptor_, &now) == 0 && now.st_size == before.st_size &&
-           same_time(now.st_mtim, before.st_mtim);
+           same_time(modified(now), modified(before));
   }
 
  private:
@@ -78,7 +77,7 @@ class Contents {
  public:
   Contents(const File& file, size_t bytes, size_t max_read)
       : bytes_(bytes), mapped_(bytes > max_read) {
-    const int flags = mapped_ ? MAP_PRIVATE | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
+    const int flags = mapped_ ? MAP_PRIVATE | kMapAndRead : MAP_PRIVATE | MAP_ANONYMOUS;
     const int protection = mapped_ ? PROT_READ : PROT_READ | PROT_WRITE;
     data_ = ::mmap(nullptr, bytes, protection, flags, mapped_ ? file.get() : -1, 0);
     if (!mapped_ && valid()) size_ = read_all(file, static_cast<char*>(data_), bytes);

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include <sys/mman.h>
+#include "platform.h"
 
 namespace maglio {
 
@@ -36,11 +36,7 @@ class AlignedBuffer {
     // long as the context without costing memory or time before it is used.
     void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    madvise(p, bytes, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-#else
-    (void)pages;
-#endif
+    prefer_huge_pages(p, bytes, pages == Pages::kHuge);
     data_.reset(static_cast<uint8_t*>(p));
     data_.get_deleter().bytes = bytes;
   }

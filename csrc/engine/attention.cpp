@@ -1,8 +1,8 @@
 #include "engine/attention.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "engine/elementary.h"
 #include "engine/pass.h"
 
 namespace maglio {
@@ -77,7 +77,7 @@ void AttentionRun::place_query(const Row& row, float* q, int head) const {
   if (spec.gated) prepare(q + width(), weights.query_bias, projected(head) + 1, {});
   float scale = spec.scale;
   if (spec.temperature != 0.0f) {
-    const double growth = std::log(1.0 + row.position / spec.temperature_length);
+    const double growth = natural_log(1.0 + row.position / spec.temperature_length);
     scale *= static_cast<float>(1.0 + spec.temperature * growth);
   }
   rotate(q, row.position, scale);

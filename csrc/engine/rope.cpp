@@ -1,6 +1,6 @@
 #include "engine/rope.h"
 
-#include <cmath>
+#include "engine/elementary.h"
 
 namespace maglio {
 namespace {
@@ -18,9 +18,9 @@ void RopeTable::grow(const RopeSpec& spec, int positions) {
   cosines_.resize(half_ * to);  // its size says how far both go
   for (size_t p = from; p < to; ++p) {
     for (size_t i = 0; i < half_; ++i) {
-      const double angle = static_cast<double>(p) * spec.inverse_frequencies[i];
-      cosines_[p * half_ + i] = static_cast<float>(std::cos(angle) * spec.magnitude);
-      sines_[p * half_ + i] = static_cast<float>(std::sin(angle) * spec.magnitude);
+      const CosSin at = cos_sin(static_cast<double>(p) * spec.inverse_frequencies[i]);
+      cosines_[p * half_ + i] = static_cast<float>(at.cosine * spec.magnitude);
+      sines_[p * half_ + i] = static_cast<float>(at.sine * spec.magnitude);
     }
   }
 }

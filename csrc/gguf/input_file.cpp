@@ -7,13 +7,15 @@
 #include <cstring>
 #include <string>
 
+#include "platform.h"
+
 namespace maglio {
 namespace {
 
 GgufError system_error() { return GgufError("it cannot be read: " + std::string(strerror(errno))); }
 
 int64_t modified_at(const struct stat& status) {
-  return int64_t{1000000000} * status.st_mtim.tv_sec + status.st_mtim.tv_nsec;
+  return int64_t{1000000000} * modified(status).tv_sec + modified(status).tv_nsec;
 }
 
 }  // namespace

@@ -134,11 +134,9 @@ struct CodeCache {
     const Vec scale = load_half(scales + b * kKeyTile);
     for (int n = 0; n < kQueries; ++n) {
       const int8_t* query = queries[n].codes + b * kBlockValues;
-      IntVec dot = int_broadcast(queries[n].starts[b]);
-      for (int g = 0; g < kGroups; ++g) {
-        dot = dot_full(dot, codes[g], load_int32(query + kGroup * g));
-      }
-      sums[n] = fma(to_float(dot), mul(scale, broadcast(queries[n].scales[b])), sums[n]);
+      const IntVec start = int_broadcast(queries[n].starts[b]);
+      const IntVec sum = dot<8, kGroups>(start, codes, query);
+      sums[n] = fma(to_float(sum), mul(scale, broadcast(queries[n].scales[b])), sums[n]);
     }
   }
 

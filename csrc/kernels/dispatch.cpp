@@ -1,27 +1,26 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
+#include "kernels/processor.h"
 
 namespace maglio {
 
+extern const Kernels kAvx512Kernels, kAvxVnniKernels, kAvx2Kernels;
+extern const Kernels kNeonDotKernels, kNeonKernels;
 extern const Kernels kPortableKernels;
-#ifdef MAGLIO_X86
-extern const Kernels kAvx512Kernels;
-extern const Kernels kAvx2Kernels;
-#endif
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> found;
 #ifdef MAGLIO_X86
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512vnni")) {
-    found.push_back(&kAvx512Kernels);
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    // Every processor with AVX2 has F16C.
-    found.push_back(&kAvx2Kernels);
-  }
+  if (has_avx512_vnni()) found.push_back(&kAvx512Kernels);
+#ifdef MAGLIO_AVX_VNNI
+  if (has_avx_vnni()) found.push_back(&kAvxVnniKernels);
+#endif
+  if (has_avx2()) found.push_back(&kAvx2Kernels);
+#endif
+#ifdef MAGLIO_ARM
+  if (has_arm_dot()) found.push_back(&kNeonDotKernels);
+  found.push_back(&kNeonKernels);
 #endif
   found.push_back(&kPortableKernels);
   return found;

@@ -1,4 +1,4 @@
-#include "simd/avx2.h"
+#include "simd/avx2_dot.h"
 
 #include "kernels/table.h"
 

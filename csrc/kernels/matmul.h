@@ -34,16 +34,6 @@ struct RowsIn {
   }
 };
 
-// The dot product of 4 kCount inputs; codes are below 2^kBits.
-template <int kBits, int kCount>
-IntVec dot(IntVec acc, const ByteVec* codes, const int8_t* a) {
-  for (int g = 0; g < kCount; ++g) {
-    const int32_t four = load_int32(a + 4 * g);
-    acc = kBits == 8 ? dot_full(acc, codes[g], four) : dot_small(acc, codes[g], four);
-  }
-  return acc;
-}
-
 // What the zero of the codes takes off: 2^kShift times the sum of the activations.
 template <typename F>
 IntVec offset_of(int32_t neg_sum) {

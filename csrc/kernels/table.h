@@ -27,11 +27,6 @@ template <typename Work>
   }
 }
 
-inline int32_t load_int32(const void* p) {
-  int32_t x;
-  __builtin_memcpy(&x, p, sizeof(x));
-  return x;
-}
 }  // namespace
 }  // namespace maglio
 
@@ -44,9 +39,9 @@ namespace maglio {
 namespace {
 
 constexpr Kernels make_kernels() {
-  return {kIsaName,   rms_norm, add_rows,         gate,      softmax,  sigmoid, soft_cap, quantize,
-          matmul,     rope,     keep_key,         keep_value, attend,  scale_by_sigmoid, unit_norm,
-          convolve,   delta};
+  return {kIsaName, rms_norm,         add_rows,  gate,     softmax,  sigmoid,
+          soft_cap, quantize,         matmul,    rope,     keep_key, keep_value,
+          attend,   scale_by_sigmoid, unit_norm, convolve, delta};
 }
 
 }  // namespace

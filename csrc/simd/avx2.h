@@ -1,4 +1,5 @@
-// 16-lane vectors on AVX2, FMA and F16C, as two halves. Same operations as avx512.h.
+// 16-lane vectors on AVX2, FMA and F16C, as two halves. Same operations as avx512.h, but for the
+// dot product: avx2_dot.h and avx_vnni_dot.h.
 #pragma once
 
 #include <immintrin.h>
@@ -7,8 +8,6 @@
 
 namespace maglio {
 namespace {
-
-constexpr const char* kIsaName = "avx2";
 
 struct Vec {
   __m256 lo, hi;
@@ -168,26 +167,6 @@ inline ByteVec load_table(const uint8_t* p) {
 }
 inline ByteVec look_up(ByteVec table, ByteVec codes) {
   return {_mm256_shuffle_epi8(table.lo, codes.lo), _mm256_shuffle_epi8(table.hi, codes.hi)};
-}
-
-inline __m256i dot_pairs(__m256i acc, __m256i unsigned_codes, __m256i signed_values) {
-  const __m256i pairs = _mm256_maddubs_epi16(unsigned_codes, signed_values);
-  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
-  const __m256i values = _mm256_set1_epi32(a);
-  return {dot_pairs(acc.lo, codes.lo, values), dot_pairs(acc.hi, codes.hi, values)};
-}
-// maddubs saturates at 16 bits: 2 * 255 * 127 would not fit, 2 * 128 * 127 does. So full-range
-// codes are centred to int8 and their sign moved to the other operand.
-constexpr int32_t kFullBias = 128;
-inline __m256i dot_centred(__m256i acc, __m256i codes, __m256i values) {
-  const __m256i centred = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
-  return dot_pairs(acc, _mm256_abs_epi8(centred), _mm256_sign_epi8(values, centred));
-}
-inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) {
-  const __m256i values = _mm256_set1_epi32(a);
-  return {dot_centred(acc.lo, codes.lo, values), dot_centred(acc.hi, codes.hi, values)};
 }
 
 inline WordVec widen_bytes(const int8_t* p) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "simd/load.h"
+
 namespace maglio {
 namespace {
 
@@ -48,7 +50,12 @@ inline float reduce_add(Vec v) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-inline float reduce_max(Vec v) { return _mm512_reduce_max_ps(v); }
+inline float reduce_max(Vec v) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
 
 // Lanes lo <= i < hi keep v, the others become `other`.
 inline Vec keep_range(Vec v, int lo, int hi, float other) {
@@ -117,13 +124,17 @@ inline ByteVec load_table(const uint8_t* p) {
 }
 inline ByteVec look_up(ByteVec table, ByteVec codes) { return _mm512_shuffle_epi8(table, codes); }
 
-// Lane i of the result: acc[i] + sum over t < 4 of (codes[4i + t] - kFullBias) * a[t], where `a`
-// is four int8 in [-127, 127] and codes are unsigned bytes. `dot_small` needs codes < 128.
+// Lane i of the result: acc[i] + sum over g < kGroups and t < 4 of codes[g][4i + t] * values[4g +
+// t], where values are in [-127, 127] and codes are unsigned and below 2^kBits; of 8 bits,
+// kFullBias is taken off them.
 constexpr int32_t kFullBias = 0;
-inline IntVec dot_small(IntVec acc, ByteVec codes, int32_t a) {
-  return _mm512_dpbusd_epi32(acc, codes, _mm512_set1_epi32(a));
+template <int kBits, int kGroups>
+inline IntVec dot(IntVec acc, const ByteVec* codes, const int8_t* values) {
+  for (int g = 0; g < kGroups; ++g) {
+    acc = _mm512_dpbusd_epi32(acc, codes[g], _mm512_set1_epi32(load_int32(values + 4 * g)));
+  }
+  return acc;
 }
-inline IntVec dot_full(IntVec acc, ByteVec codes, int32_t a) { return dot_small(acc, codes, a); }
 
 // 32 int8 as words; and lane i of the result: acc[i] + sum over t < 2 of words[2i + t] * a[t],
 // where `a` is two int16.

@@ -120,13 +120,11 @@ def test_every_width_of_every_format_is_plain_decoding(
         session.truncate(context)
 
 
-@pytest.mark.parametrize("isa", [isa for isa in ("avx2", "portable") if isa != ISAS[0]])
+@pytest.mark.parametrize("isa", ISAS[1:])
 @pytest.mark.parametrize(("family", "fmt"), MODELS)
 def test_every_instruction_set_gives_the_same_bits(
     tiny: TinyModels, family: str, fmt: str, isa: str
 ) -> None:
-    if isa not in ISAS:
-        pytest.skip(f"this machine has no {isa}")
     cache = some_cache(fmt)
     tokens, rows = truth(tiny.engine(family, fmt, kv_cache=cache), 0)
     engine = tiny.engine(family, fmt, isa=isa, kv_cache=cache)

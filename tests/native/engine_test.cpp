@@ -60,12 +60,7 @@ std::vector<float> part(const std::vector<float>& rows, int first, int last) {
 }
 
 void kernels_threads_and_widths_agree() {
-  for (TensorType type :
-       {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ4_0, TensorType::kQ4_1,
-        TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ2_K,
-        TensorType::kQ3_K, TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K,
-        TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4, TensorType::kIQ2_XXS,
-        TensorType::kIQ3_S}) {
+  for (TensorType type : small_model::kTypes) {
     const std::shared_ptr<const Model> model = small_model::make(type);
     // Beyond a block of 64 positions once with each cache.
     const int n = type == TensorType::kQ4_0 || type == TensorType::kQ8_0 ? 70 : 12;

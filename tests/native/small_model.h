@@ -17,6 +17,15 @@ using maglio::Matrix;
 using maglio::Model;
 using maglio::TensorType;
 
+// Every type that a matrix can have.
+constexpr TensorType kTypes[] = {TensorType::kF32,    TensorType::kF16,     TensorType::kBF16,
+                                 TensorType::kQ4_0,   TensorType::kQ4_1,    TensorType::kQ5_0,
+                                 TensorType::kQ5_1,   TensorType::kQ8_0,    TensorType::kQ2_K,
+                                 TensorType::kQ3_K,   TensorType::kQ4_K,    TensorType::kQ5_K,
+                                 TensorType::kQ6_K,   TensorType::kIQ2_XXS, TensorType::kIQ2_XS,
+                                 TensorType::kIQ2_S,  TensorType::kIQ3_XXS, TensorType::kIQ3_S,
+                                 TensorType::kIQ4_NL, TensorType::kIQ4_XS,  TensorType::kMXFP4};
+
 inline std::mt19937 rng(20260105);
 
 inline float noise(float size) {
@@ -59,11 +68,28 @@ inline std::vector<uint8_t> random_weights(TensorType type, int values) {
       case TensorType::kQ6_K:
         put_half(p + 208, 0.0001f);
         break;
+      case TensorType::kQ2_K:
+        put_half(p + 80, 0.003f);
+        put_half(p + 82, 0.002f);
+        break;
+      case TensorType::kQ3_K:
+        put_half(p + 108, 0.0005f);
+        break;
+      case TensorType::kMXFP4:
+        p[0] = static_cast<uint8_t>(119 + rng() % 3);  // a power of two
+        break;
+      case TensorType::kIQ4_NL:
+        put_half(p, -0.001f);
+        break;
       case TensorType::kIQ4_XS:
         put_half(p, 0.00005f);
         break;
-      case TensorType::kMXFP4:
-        p[0] = 121;  // 2^-7
+      case TensorType::kIQ2_XXS:
+      case TensorType::kIQ2_XS:
+      case TensorType::kIQ2_S:
+      case TensorType::kIQ3_XXS:
+      case TensorType::kIQ3_S:
+        put_half(p, 0.0004f);
         break;
       case TensorType::kQ4_K:
       case TensorType::kQ5_K:

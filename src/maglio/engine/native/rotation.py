@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +18,13 @@ Frequencies = npt.NDArray[np.float64]
 
 
 def frequencies(base: float, rotated: int) -> Frequencies:
-    """Angle per position of each pair of ``rotated`` values."""
-    exponents = np.arange(0, rotated, 2, dtype=np.float64) / rotated
-    return np.asarray(base ** (-exponents))
+    """Angle per position of each pair of ``rotated`` values.
+
+    Rounded from decimal powers: those of NumPy and of the C library differ between machines.
+    """
+    with decimal.localcontext(decimal.Context(prec=40)):
+        ratio = -2 * Decimal(base).ln() / rotated
+        return np.array([float((ratio * pair).exp()) for pair in range(rotated // 2)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,9 @@ class Yarn:
         return n * math.log(self.original_context / (times * 2 * math.pi)) / (2 * math.log(base))
 
     def _growth(self, multiplier: float) -> float:
-        return 1.0 + 0.1 * multiplier * math.log(self.factor) if self.factor > 1.0 else 1.0
+        if self.factor <= 1.0:
+            return 1.0
+        return 1.0 + 0.1 * multiplier * float(Decimal(self.factor).ln())
 
 
 def scaled(
