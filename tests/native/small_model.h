@@ -68,13 +68,6 @@ inline std::vector<uint8_t> random_weights(TensorType type, int values) {
       case TensorType::kQ6_K:
         put_half(p + 208, 0.0001f);
         break;
-      case TensorType::kQ2_K:
-        put_half(p + 80, 0.003f);
-        put_half(p + 82, 0.002f);
-        break;
-      case TensorType::kQ3_K:
-        put_half(p + 108, 0.0005f);
-        break;
       case TensorType::kMXFP4:
         p[0] = static_cast<uint8_t>(119 + rng() % 3);  // a power of two
         break;
