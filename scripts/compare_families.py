@@ -25,8 +25,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from maglio.engine.native import NativeEngine  # noqa: E402
 from maglio.engine.session import Session  # noqa: E402
 from maglio.gguf import ModelFile  # noqa: E402
+from support.family_files import FAMILIES, forms  # noqa: E402
 from support.goldens import log_softmax  # noqa: E402
-from support.models import FAMILIES, tiny_shape, write_model  # noqa: E402
+from support.models import tiny_shape, write_model  # noqa: E402
 from support.reference import Reference  # noqa: E402
 
 FORMATS = ("F32", "F16", "BF16", "Q4_0", "Q8_0", "Q4_K", "Q6_K")
@@ -42,21 +43,26 @@ def agreement(expected: Rows, rows: Rows) -> str:
     return f"{distance:.1e} {100 * same:5.1f}%"
 
 
+def compare(path: Path) -> list[str]:
+    """Return how ours and llama.cpp agree, ours and the reference, and llama.cpp and that."""
+    with LlamaOracle(path, n_ctx=256) as oracle:
+        theirs = log_softmax(oracle.forward(TOKENS))
+    session = Session(NativeEngine(ModelFile(path)))
+    halves = [session.forward(half) for half in (TOKENS[:125], TOKENS[125:])]
+    ours = log_softmax(np.concatenate(halves))
+    exact = log_softmax(Reference(path).logits(TOKENS))
+    return [agreement(a, b) for a, b in [(theirs, ours), (exact, ours), (exact, theirs)]]
+
+
 def main() -> None:
-    print("family       format  ours, llama.cpp   ours, reference   llama.cpp, reference")
+    print("family          format  ours, llama.cpp   ours, reference   llama.cpp, reference")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         for family in sys.argv[1:] or FAMILIES:
             for fmt in FORMATS:
-                write_model(path, family, tiny_shape(family, fmt), fmt, 11)
-                with LlamaOracle(path, n_ctx=256) as oracle:
-                    theirs = log_softmax(oracle.forward(TOKENS))
-                session = Session(NativeEngine(ModelFile(path)))
-                halves = [session.forward(half) for half in (TOKENS[:125], TOKENS[125:])]
-                ours = log_softmax(np.concatenate(halves))
-                exact = log_softmax(Reference(path).logits(TOKENS))
-                pairs = [(theirs, ours), (exact, ours), (exact, theirs)]
-                print(f"{family:12} {fmt:6}", *(agreement(a, b) for a, b in pairs), sep="  ")
+                for form, shape in forms(family, tiny_shape(family, fmt)).items():
+                    write_model(path, family, shape, fmt, 11)
+                    print(f"{form:15} {fmt:6}", *compare(path), sep="  ")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ using maglio::Matrix;
 using maglio::Model;
 using maglio::ModelLoad;
 using maglio::ModelSpec;
+using maglio::ParallelSpec;
 using maglio::RopeSpec;
 using maglio::ShortConvSpec;
 using maglio::Source;
@@ -113,7 +114,10 @@ void bind_model(nb::module_& m) {
       .def_rw("temperature_length", &AttentionSpec::temperature_length)
       .def_rw("head_norms", &AttentionSpec::head_norms)
       .def_rw("wide_norms", &AttentionSpec::wide_norms)
+      .def_rw("value_norms", &AttentionSpec::value_norms)
       .def_rw("paired_rows", &AttentionSpec::paired_rows)
+      .def_rw("keys_as_values", &AttentionSpec::keys_as_values)
+      .def_rw("kv_layer", &AttentionSpec::kv_layer)
       .def_rw("sinks", &AttentionSpec::sinks)
       .def_rw("gated", &AttentionSpec::gated);
   nb::class_<DeltaNetSpec>(m, "DeltaNetSpec", "The shape of a gated delta net.")
@@ -142,13 +146,19 @@ void bind_model(nb::module_& m) {
       .def_rw("scale", &ExpertsSpec::scale)
       .def_rw("n_shared_ff", &ExpertsSpec::n_shared_ff)
       .def_rw("weighs_shared", &ExpertsSpec::weighs_shared)
+      .def_rw("norms_router", &ExpertsSpec::norms_router)
       .def_rw("activation", &ExpertsSpec::activation);
+  nb::class_<ParallelSpec>(m, "ParallelSpec", "Two feed-forward sub-layers beside each other.")
+      .def(nb::init<GatedSpec, ExpertsSpec>(), "dense"_a, "experts"_a)
+      .def_ro("dense", &ParallelSpec::dense)
+      .def_ro("experts", &ParallelSpec::experts);
   nb::class_<LayerSpec>(m, "LayerSpec", "The shape of a layer.")
       .def(nb::init<>())
       .def_rw("mixer", &LayerSpec::mixer)
       .def_rw("feed_forward", &LayerSpec::feed_forward)
       .def_rw("pre_norms", &LayerSpec::pre_norms)
       .def_rw("post_norms", &LayerSpec::post_norms)
+      .def_rw("output_scale", &LayerSpec::output_scale)
       .def_rw("sources", &LayerSpec::sources);
   nb::class_<ModelSpec>(m, "ModelSpec", "The shape of a model.")
       .def(nb::init<>())
@@ -158,6 +168,7 @@ void bind_model(nb::module_& m) {
       .def_rw("norm_eps", &ModelSpec::norm_eps)
       .def_rw("embedding_scale", &ModelSpec::embedding_scale)
       .def_rw("residual_scale", &ModelSpec::residual_scale)
+      .def_rw("n_embd_per_layer", &ModelSpec::n_embd_per_layer)
       .def_rw("logit_scale", &ModelSpec::logit_scale)
       .def_rw("logit_cap", &ModelSpec::logit_cap)
       .def_rw("ropes", &ModelSpec::ropes)

@@ -26,12 +26,15 @@ struct AttentionRun {
   }
   int kv_dim() const { return spec.kv_rows(); }
   int width() const { return spec.head_width(); }
+  // The layer whose keys and values are read.
+  int kv_layer() const { return spec.owns_keys() ? layer : spec.kv_layer; }
   int group() const { return spec.n_head / spec.n_kv_head; }
 
   void place_heads() const;
   void place_query(const Row& row, float* q, int head) const;
   void place_key(const Row& row, float* k, int head) const;
   void place_value(const Row& row, float* v, int head) const;
+  void add_bias(float* x, const Vector& bias, int head) const;
   void prepare(float* x, const Vector& bias, int head, const Vector& norm) const;
   void rotate(float* x, int position, float scale) const;
   void norm_wide() const;
@@ -41,10 +44,13 @@ struct AttentionRun {
   void hand_over() const;
 };
 
+void AttentionRun::add_bias(float* x, const Vector& bias, int head) const {
+  if (bias.empty()) return;
+  pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * width(), width());
+}
+
 void AttentionRun::prepare(float* x, const Vector& bias, int head, const Vector& norm) const {
-  if (!bias.empty()) {
-    pass.kernels.add(x, bias.data() + static_cast<size_t>(head) * width(), width());
-  }
+  add_bias(x, bias, head);
   if (!norm.empty()) pass.kernels.rms_norm(x, norm.data(), spec.head_dim, eps, x);
 }
 
@@ -68,6 +74,7 @@ void AttentionRun::norm_wide() const {
   pass.each_row(member, pass.n(), [&](int row) {
     const size_t at = static_cast<size_t>(row);
     norm(query(row, 0), weights.query_bias, weights.query_norm, q_dim());
+    if (!spec.owns_keys()) return;
     norm(pass.scratch.key.data() + at * kv_dim(), weights.key_bias, weights.key_norm, kv_dim());
   });
 }
@@ -90,12 +97,13 @@ void AttentionRun::place_key(const Row& row, float* k, int head) const {
 }
 
 void AttentionRun::place_value(const Row& row, float* v, int head) const {
-  prepare(v, weights.value_bias, head, {});
+  add_bias(v, spec.keys_as_values ? weights.key_bias : weights.value_bias, head);
+  if (spec.value_norms) pass.kernels.rms_norm(v, nullptr, spec.head_dim, eps, v);
   pass.kernels.keep_value(row.cache->head(layer, head), width(), row.position, v);
 }
 
 void AttentionRun::place_heads() const {
-  const int heads = spec.n_head + spec.n_kv_head;
+  const int heads = spec.n_head + (spec.owns_keys() ? spec.n_kv_head : 0);
   const Share mine = share_of(pass.n() * heads, member, pass.team());
   for (int i = mine.begin; i < mine.end; ++i) {
     const size_t at = static_cast<size_t>(i / heads);
@@ -105,8 +113,11 @@ void AttentionRun::place_heads() const {
       place_query(row, query(i / heads, head), head);
       continue;
     }
-    place_key(row, pass.scratch.key.data() + at * kv_dim() + kv * width(), kv);
-    place_value(row, pass.scratch.value.data() + at * kv_dim() + kv * width(), kv);
+    float* key = pass.scratch.key.data() + at * kv_dim() + kv * width();
+    float* value = pass.scratch.value.data() + at * kv_dim() + kv * width();
+    if (spec.keys_as_values) std::copy_n(key, width(), value);
+    place_key(row, key, kv);
+    place_value(row, value, kv);
   }
   pass.pool.barrier();
 }
@@ -130,7 +141,7 @@ void AttentionRun::attend_range(const RowRange& range, int first, int last) cons
       const float sink = spec.sinks ? weights.sinks[static_cast<size_t>(head)] : kNoSink;
       queries[count] = {query(row, head), out + at, begin, end, sink};
     }
-    pass.kernels.attend(range.cache->head(layer, kv), width(), spec.cap, queries, count);
+    pass.kernels.attend(range.cache->head(kv_layer(), kv), width(), spec.cap, queries, count);
     for (int q = 0; q < count && spec.gated; ++q) {
       pass.kernels.scale_by_sigmoid(queries[q].out, queries[q].query + width(), spec.head_dim);
     }
@@ -197,8 +208,8 @@ void AttentionRun::hand_over() const {
 }  // namespace
 
 bool Attention::reads_codes() const {
-  return is_quantized(query.view().layout) || is_quantized(key.view().layout) ||
-         is_quantized(value.view().layout);
+  const auto reads = [](const Matrix& m) { return !m.empty() && is_quantized(m.view().layout); };
+  return reads(query) || reads(key) || reads(value);
 }
 
 void Attention::run(Pass& pass, int member, int layer) const {
@@ -206,9 +217,11 @@ void Attention::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;
   const int phase = layer * kLayerPhases, n = pass.n();
   const Activations in = s.embd_in.view(pass.width());
-  pass.project(phase + kMixerInput, {{query.view(), in, s.query.data(), n, spec.projected_rows()},
-                                     {key.view(), in, s.key.data(), n, part.kv_dim()},
-                                     {value.view(), in, s.value.data(), n, part.kv_dim()}});
+  Product products[3] = {{query.view(), in, s.query.data(), n, spec.projected_rows()}};
+  size_t count = 1;
+  if (spec.owns_keys()) products[count++] = {key.view(), in, s.key.data(), n, part.kv_dim()};
+  if (spec.owns_values()) products[count++] = {value.view(), in, s.value.data(), n, part.kv_dim()};
+  pass.project(phase + kMixerInput, products, count);
   if (spec.wide_norms) part.norm_wide();
   part.place_heads();
   part.attend();

@@ -18,7 +18,7 @@ size_t pages_of(int positions) {
 PageLayout::PageLayout(const ModelSpec& spec, CacheType type) : type_(type) {
   for (const LayerSpec& layer : spec.layers) {
     const AttentionSpec* attention = std::get_if<AttentionSpec>(&layer.mixer);
-    if (attention == nullptr) {
+    if (attention == nullptr || !attention->owns_keys()) {
       parts_.push_back({bytes_, 0, 0});
       continue;
     }

@@ -12,10 +12,8 @@ namespace {
 
 void embed(Pass& pass, int row) {
   const Model& model = pass.model;
-  float* x = pass.residual(row);
-  model.embedding.unpack_row(pass.rows[static_cast<size_t>(row)].token, x);
-  if (model.spec.embedding_scale == 1.0f) return;
-  for (int i = 0; i < model.spec.n_embd; ++i) x[i] *= model.spec.embedding_scale;
+  model.embedding.unpack_row(pass.rows[static_cast<size_t>(row)].token, pass.residual(row));
+  pass.scale(row, model.spec.embedding_scale);
 }
 
 bool reads_codes(const Mixer& mixer) {
@@ -40,9 +38,20 @@ void run_layer(Pass& pass, int member, size_t index) {
     pass.norm_input(row, row, layer.feed_forward_norm, reads_codes(layer.feed_forward));
   });
   const Vector& ffn_bias = std::visit(run, layer.feed_forward);
+  const auto leave = [&](int row) {
+    pass.scale(row, pass.model.spec.layers[index].output_scale);
+    if (next) pass.norm_input(row, row, next->mixer_norm, reads_codes(next->mixer));
+  };
+  const bool has_input = layer.input.n > 0;
   pass.each_row(member, pass.n(), [&](int row) {
     pass.join(row, ffn_bias, layer.feed_forward_post_norm);
-    if (next) pass.norm_input(row, row, next->mixer_norm, reads_codes(next->mixer));
+    has_input ? pass.norm_input(row, row, {}, layer.input.reads_codes()) : leave(row);
+  });
+  if (!has_input) return;
+  layer.input.run(pass, member, static_cast<int>(index));
+  pass.each_row(member, pass.n(), [&](int row) {
+    pass.join(row, {}, layer.input.post_norm);
+    leave(row);
   });
 }
 
@@ -56,7 +65,7 @@ void compute_logits(Pass& pass, int member) {
     pass.norm_input(pass.wanted[static_cast<size_t>(i)], i, model.output_norm, quantize);
   });
   pass.project(
-      static_cast<int>(model.layers.size()) * kLayerPhases,
+      pass.scratch.model_phase(kHead),
       {{head.view(), pass.scratch.embd_in.view(pass.width()), pass.logits, n, head.rows()}});
   const float scale = model.spec.logit_scale, cap = model.spec.logit_cap;
   const Vector& bias = model.output_bias;
@@ -73,12 +82,14 @@ void compute_logits(Pass& pass, int member) {
 }
 
 void run(Pass& pass, int member) {
-  const Layer& first = pass.model.layers.front();
+  const Model& model = pass.model;
+  const Layer& first = model.layers.front();
+  pass.each_row(member, pass.n(), [&](int row) { embed(pass, row); });
+  if (model.spec.n_embd_per_layer > 0) model.layer_embeddings.run(pass, member);
   pass.each_row(member, pass.n(), [&](int row) {
-    embed(pass, row);
     pass.norm_input(row, row, first.mixer_norm, reads_codes(first.mixer));
   });
-  for (size_t i = 0; i < pass.model.layers.size(); ++i) run_layer(pass, member, i);
+  for (size_t i = 0; i < model.layers.size(); ++i) run_layer(pass, member, i);
   compute_logits(pass, member);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/experts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/pass.h"
 
@@ -22,6 +23,7 @@ struct ExpertsRun {
   int places() const { return pass.n() * spec.n_used; }
   int shared_width() const { return padded(spec.n_shared_ff); }
 
+  void norm_router(int row) const;
   void ask_router(int phase) const;
   void list_shared_products() const;
   void list_products() const;
@@ -33,8 +35,21 @@ struct ExpertsRun {
   void add_up(int row) const;
 };
 
+// What the router reads of a row where it has a norm of its own.
+void ExpertsRun::norm_router(int row) const {
+  const Activations in = own.router_in.view(n_embd);
+  const size_t blocks = static_cast<size_t>(n_embd / kBlockValues), at = static_cast<size_t>(row);
+  float* out = in.values + at * n_embd;
+  const float shrink = 1.0f / std::sqrt(static_cast<float>(n_embd));
+  pass.kernels.rms_norm(pass.residual(row), weights.router_norm.data(), n_embd,
+                        pass.model.spec.norm_eps, out);
+  for (int i = 0; i < n_embd; ++i) out[i] *= shrink;
+  if (reads_codes_of(weights.router)) pass.kernels.quantize(in, at * blocks, (at + 1) * blocks);
+}
+
 void ExpertsRun::ask_router(int phase) const {
-  const Activations in = pass.scratch.embd_in.view(n_embd);
+  if (spec.norms_router) pass.each_row(member, pass.n(), [this](int row) { norm_router(row); });
+  const Activations in = (spec.norms_router ? own.router_in : pass.scratch.embd_in).view(n_embd);
   const Product products[] = {
       {weights.router.view(), in, routing.probabilities.data(), pass.n(), spec.n_expert},
       {weights.shared_router.view(), in, own.shared_weights.data(), pass.n(), 1}};
@@ -137,6 +152,10 @@ void ExpertsRun::add_up(int row) const {
   const size_t first = static_cast<size_t>(row) * spec.n_used;
   for (size_t i = first; i < first + spec.n_used; ++i) {
     float* y = own.outputs.data() + static_cast<size_t>(routing.places[i]) * n_embd;
+    if (!weights.down_scale.empty()) {
+      const float scale = weights.down_scale[static_cast<size_t>(routing.experts[i])];
+      for (int j = 0; j < n_embd; ++j) y[j] *= scale;
+    }
     if (!weights.down_bias.empty()) {
       const size_t bias = static_cast<size_t>(routing.experts[i]) * n_embd;
       pass.kernels.add(y, weights.down_bias.data() + bias, n_embd);
@@ -169,14 +188,14 @@ void Experts::run(Pass& pass, int member, int layer) const {
   part.ask_router(phase + kRouter);
   part.route();
   part.gather();
-  pass.project(phase + kGateUp, own.gate_up.data(), own.gate_up.size());
+  pass.project(phase + kExpertsGateUp, own.gate_up.data(), own.gate_up.size());
   part.activate(down, s.gate.data(), s.up.data(), s.ffn_in.view(spec.n_ff), part.places());
   if (spec.n_shared_ff > 0) {
     part.activate(shared_down, own.shared_gate.data(), own.shared_up.data(),
                   own.shared_in.view(part.shared_width()), pass.n());
   }
   pass.pool.barrier();
-  pass.project(phase + kDown, own.down.data(), own.down.size());
+  pass.project(phase + kExpertsDown, own.down.data(), own.down.size());
   pass.each_row(member, pass.n(), [&](int row) { part.add_up(row); });
 }
 

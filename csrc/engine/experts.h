@@ -18,9 +18,11 @@ struct Experts {
   Matrix gate, up, down;  // of all experts, one below the other
   Matrix shared_gate, shared_up, shared_down;
   Matrix shared_router;  // a row; how much the shared expert counts, before a sigmoid
+  Vector router_norm;
   Vector router_bias;
   Vector selection_bias;                 // added to choose, and not to weigh
   Vector gate_bias, up_bias, down_bias;  // of all experts, one after the other
+  Vector down_scale;                     // [n_expert]: of outputs, before their bias
   Vector output_bias;                    // none
 
   template <typename Self, typename V>
@@ -31,6 +33,8 @@ struct Experts {
     v("ffn_gate_exps.weight", self.gate, n * n_ff, n_embd, kRequired, RowOrder{}, n);
     v("ffn_up_exps.weight", self.up, n * n_ff, n_embd, kRequired, RowOrder{}, n);
     v("ffn_down_exps.weight", self.down, n * n_embd, n_ff, kRequired, RowOrder{}, n);
+    v("ffn_gate_inp.scale", self.router_norm, n_embd, s.norms_router ? kRequired : kAbsent);
+    v("ffn_down_exps.scale", self.down_scale, n, kIfPresent);
     v("ffn_gate_inp.bias", self.router_bias, n, kIfPresent);
     v("exp_probs_b.bias", self.selection_bias, n, kIfPresent);
     v("ffn_gate_exps.bias", self.gate_bias, n * n_ff, kIfPresent, RowOrder{}, n);

@@ -49,7 +49,8 @@ const GgufTensor& find(const GgufFile& file, const std::string& name) {
   if (tensor->bytes == 0) {
     throw GgufError("tensor '" + name + "' has the type " + tensor_type_name(tensor->type) +
                     ", which the native engine does not read; use a file whose tensors are of the "
-                    "types " + supported_types());
+                    "types " +
+                    supported_types());
   }
   return *tensor;
 }
@@ -120,26 +121,30 @@ void give_memory(const std::vector<Packing>& packings) {
 // The visitor that gives weights their shapes, and keeps account of the tensors they come from.
 class ModelLoad::Plan {
  public:
-  Plan(const GgufFile& file, std::vector<Packing>& packings) : file_(file), packings_(packings) {}
+  Plan(const GgufFile& file, std::vector<Packing>& packings, std::vector<TableRead>& tables)
+      : file_(file), packings_(packings), tables_(tables) {}
 
   void operator()(const Source& from, Matrix& matrix, int rows, int cols,
                   Presence presence = kRequired, RowOrder order = {}, int matrices = 1) {
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
     const uint64_t n = static_cast<uint64_t>(matrices);
-    const Shape shape = shape_of(*tensor),
-                expected = {rows_of(from, rows / matrices), static_cast<uint64_t>(cols), n};
-    // Before room is made for it: padding could make a misshapen tensor many times larger.
-    if (!(shape == expected)) {
-      throw GgufError("tensor '" + from.tensor + "' is " + shape.text() + ", expected " +
-                      expected.text());
-    }
+    check_shape(*tensor, {rows_of(from, rows / matrices), static_cast<uint64_t>(cols), n});
     // Rows of several matrices, or the rows of heads.
     const bool scattered = matrices > 1 && from.all_rows > 0;
     matrix = without_memory(static_cast<TensorType>(tensor->type), order.placed(rows), cols);
     packings_.push_back({&matrix, tensor, scattered ? 0 : from.first_row,
                          scattered ? rows_of_each(from, rows, matrices) : rows_in(order),
                          std::max(1, order.width / kTileRows)});
+  }
+
+  void operator()(const Source& from, EmbeddingTable& table, int rows, int cols,
+                  Presence presence = kRequired) {
+    const GgufTensor* tensor = wanted(from, presence);
+    if (tensor == nullptr) return;
+    check_shape(*tensor, {static_cast<uint64_t>(rows), static_cast<uint64_t>(cols)});
+    table = EmbeddingTable(static_cast<TensorType>(tensor->type), rows, cols);
+    tables_.push_back({&table, tensor});
   }
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
@@ -192,6 +197,14 @@ class ModelLoad::Plan {
     return &find(file_, from.tensor);
   }
 
+  // Before room is made for it: padding could make a misshapen tensor many times larger.
+  static void check_shape(const GgufTensor& tensor, const Shape& expected) {
+    const Shape shape = shape_of(tensor);
+    if (shape == expected) return;
+    throw GgufError("tensor '" + tensor.name + "' is " + shape.text() + ", expected " +
+                    expected.text());
+  }
+
   // How many rows the tensor has to have.
   static uint64_t rows_of(const Source& from, int rows) {
     if (from.all_rows == 0 && from.first_row == 0) return static_cast<uint64_t>(rows);
@@ -203,6 +216,7 @@ class ModelLoad::Plan {
 
   const GgufFile& file_;
   std::vector<Packing>& packings_;
+  std::vector<TableRead>& tables_;
   std::set<std::string> used_;
 };
 
@@ -212,7 +226,7 @@ ModelLoad::ModelLoad(std::shared_ptr<const GgufFile> file, const ModelSpec& spec
   const std::string complaint = spec.check();
   if (!complaint.empty()) throw std::invalid_argument(complaint);
   model_ = std::make_shared<Model>(spec);
-  Plan plan(*file_, packings_);
+  Plan plan(*file_, packings_, tables_);
   const auto own = [&](const char* name, auto& weight, auto... shape) {
     const auto found = spec.sources.find(name);
     plan(found == spec.sources.end() ? Source{name} : found->second, weight, shape...);
@@ -234,7 +248,15 @@ size_t ModelLoad::cache_bytes(int positions, CacheType type) const {
          2 * RecurrentLayout(model_->spec).state_bytes();
 }
 
+void ModelLoad::read_tables() const {
+  for (const TableRead& read : tables_) {
+    read.table->allocate();
+    file_->read(*read.tensor, 0, read.table->data(), read.table->bytes());
+  }
+}
+
 std::shared_ptr<const Model> ModelLoad::read(int threads, const Progress& progress) {
+  read_tables();
   give_memory(packings_);
   pack_all(*file_, packings_, threads, progress);
   file_->check_unchanged();
@@ -243,6 +265,7 @@ std::shared_ptr<const Model> ModelLoad::read(int threads, const Progress& progre
 
 std::shared_ptr<const Model> ModelLoad::map(int descriptor) {
   map_kept(packings_, kept_key(*file_, packings_), descriptor);
+  read_tables();
   file_->check_unchanged();
   model_->is_mapped = true;
   return model_;

@@ -41,9 +41,17 @@ class ModelLoad {
  private:
   class Plan;
 
+  // Tables keep the bytes of the file, so they are read from it also where matrices are mapped.
+  struct TableRead {
+    EmbeddingTable* table;
+    const GgufTensor* tensor;
+  };
+  void read_tables() const;
+
   std::shared_ptr<const GgufFile> file_;
   std::shared_ptr<Model> model_;
   std::vector<Packing> packings_;  // of the model's matrices
+  std::vector<TableRead> tables_;
 };
 
 // One tensor as it is, a matrix or a vector of floats.

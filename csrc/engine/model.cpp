@@ -10,6 +10,12 @@ Mixer part_of(const DeltaNetSpec& spec) { return DeltaNet{spec}; }
 Mixer part_of(const ShortConvSpec& spec) { return ShortConv{spec}; }
 FeedForward part_of(const GatedSpec& spec) { return Gated{spec}; }
 FeedForward part_of(const ExpertsSpec& spec) { return Experts{spec}; }
+FeedForward part_of(const ParallelSpec& spec) {
+  Parallel part;
+  part.dense.spec = spec.dense;
+  part.experts.spec = spec.experts;
+  return part;
+}
 
 template <typename Visitor>
 void visit_all(const Model& model, Visitor& v) {
@@ -23,6 +29,7 @@ void visit_all(const Model& model, Visitor& v) {
 Model::Model(ModelSpec of) : spec(std::move(of)), layers(spec.layers.size()) {
   for (size_t i = 0; i < layers.size(); ++i) {
     layers[i].mixer = std::visit([](const auto& s) { return part_of(s); }, spec.layers[i].mixer);
+    layers[i].input.n = spec.n_embd_per_layer;
     layers[i].feed_forward =
         std::visit([](const auto& s) { return part_of(s); }, spec.layers[i].feed_forward);
   }

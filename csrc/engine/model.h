@@ -9,18 +9,21 @@
 #include "engine/delta_net.h"
 #include "engine/experts.h"
 #include "engine/gated.h"
+#include "engine/layer_input.h"
+#include "engine/parallel.h"
 #include "engine/short_conv.h"
 
 namespace maglio {
 
 using Mixer = std::variant<Attention, DeltaNet, ShortConv>;
-using FeedForward = std::variant<Gated, Experts>;
+using FeedForward = std::variant<Gated, Experts, Parallel>;
 
 struct Layer {
   Mixer mixer;
   FeedForward feed_forward;
   Vector mixer_norm, feed_forward_norm;            // empty in models without, like
   Vector mixer_post_norm, feed_forward_post_norm;  // these
+  LayerInput input;
 
   template <typename Self, typename V>
   static void visit(Self& self, V&& v, int n_embd, const LayerSpec& spec) {
@@ -32,6 +35,7 @@ struct Layer {
     v("ffn_norm.weight", self.feed_forward_norm, n_embd, pre);
     std::visit([&](auto& part) { part.visit(part, v, n_embd); }, self.feed_forward);
     v("post_ffw_norm.weight", self.feed_forward_post_norm, n_embd, post);
+    LayerInput::visit(self.input, v, n_embd);
   }
 };
 
@@ -43,10 +47,11 @@ struct Model {
   ModelSpec spec;
   std::vector<Layer> layers;
   Matrix embedding;
+  LayerEmbeddings layer_embeddings;
   Matrix head;  // empty when the embedding serves as the head
   Vector output_norm;
   bool is_mapped = false;  // matrices are pages of a file, which take no memory of their own
-  Vector output_bias;  // of the logits; may be empty
+  Vector output_bias;      // of the logits; may be empty
 
   // Calls v(tensor name, ...) for each weight that is the model's, and in(i, name, ...) for each of
   // layer i.
@@ -54,6 +59,7 @@ struct Model {
   static void visit(Self& self, V&& v, InLayer&& in) {
     const int n_embd = self.spec.n_embd;
     v("token_embd.weight", self.embedding, self.spec.n_vocab, n_embd);
+    LayerEmbeddings::visit(self.layer_embeddings, v, self.spec);
     v("output_norm.weight", self.output_norm, n_embd);
     v("output.weight", self.head, self.spec.n_vocab, n_embd, kIfPresent);
     v("output.bias", self.output_bias, self.spec.n_vocab, kIfPresent);

@@ -31,7 +31,7 @@ Activations ActivationBuffer::view(int cols) {
 
 Scratch::Scratch(const Model& model)
     : ropes(model.spec.ropes.size()),
-      next_tile(model.layers.size() * kLayerPhases + 1),
+      next_tile(model.layers.size() * kLayerPhases + kModelPhases),
       n_embd_(model.spec.n_embd) {}
 
 void Scratch::fit(const Model& model, int rows, int all_rows, int positions) {
@@ -41,10 +41,15 @@ void Scratch::fit(const Model& model, int rows, int all_rows, int positions) {
   fit_floats(residual, rows, width);
   fit_floats(projected, rows, width);
   embd_in.fit(rows, width);
-  for (const Layer& layer : model.layers) {
-    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.mixer);
-    std::visit([&](const auto& part) { fit_part(part.spec, rows); }, layer.feed_forward);
+  for (const LayerSpec& layer : spec.layers) {
+    std::visit([&](const auto& part) { fit_part(part, rows); }, layer.mixer);
+    std::visit([&](const auto& part) { fit_part(part, rows); }, layer.feed_forward);
   }
+  const int embeddings = static_cast<int>(spec.n_embd_all_layers());
+  fit_floats(layer_embeddings, rows, embeddings);
+  fit_floats(layer_projected, rows, embeddings);
+  fit_floats(gate, rows, spec.n_embd_per_layer);
+  ffn_in.fit(rows, spec.n_embd_per_layer);
   for (size_t i = 0; i < ropes.size(); ++i) ropes[i].grow(spec.ropes[i], positions);
 }
 
@@ -84,6 +89,7 @@ void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
   experts.routing.fit(spec, rows);
   experts.gate_up.reserve(2 * static_cast<size_t>(spec.n_expert) + 2);
   experts.down.reserve(static_cast<size_t>(spec.n_expert) + 1);
+  if (spec.norms_router) experts.router_in.fit(rows, n_embd_);
   experts.in.fit(places, n_embd_);
   fit_floats(experts.outputs, places, n_embd_);
   fit_floats(gate, places, spec.n_ff);
@@ -95,6 +101,12 @@ void Scratch::fit_part(const ExpertsSpec& spec, int rows) {
   experts.shared_in.fit(rows, shared_width);
   fit_floats(experts.shared_out, rows, n_embd_);
   fit_floats(experts.shared_weights, rows, 1);
+}
+
+void Scratch::fit_part(const ParallelSpec& spec, int rows) {
+  fit_part(spec.dense, rows);
+  fit_part(spec.experts, rows);
+  fit_floats(dense, rows, padded(n_embd_));
 }
 
 const float* Pass::recurrent_input(const RowRange& range, int layer, int position) const {
@@ -132,11 +144,22 @@ void Pass::norm_input(int from, int to, const Vector& weight, bool quantize) {
   kernels.quantize(in, blocks * to, blocks * (to + 1));
 }
 
+void Pass::scale(int row, float factor) const {
+  if (factor == 1.0f) return;
+  float* x = residual(row);
+  for (int i = 0; i < model.spec.n_embd; ++i) x[i] *= factor;
+}
+
+void Pass::norm_output(float* y, const Vector& bias, const Vector& norm) const {
+  const int n_embd = model.spec.n_embd;
+  if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
+  if (!norm.empty()) kernels.rms_norm(y, norm.data(), n_embd, model.spec.norm_eps, y);
+}
+
 void Pass::join(int row, const Vector& bias, const Vector& post_norm) {
   const int n_embd = model.spec.n_embd;
   float* y = scratch.projected.data() + static_cast<size_t>(row) * width();
-  if (!bias.empty()) kernels.add(y, bias.data(), n_embd);
-  if (!post_norm.empty()) kernels.rms_norm(y, post_norm.data(), n_embd, model.spec.norm_eps, y);
+  norm_output(y, bias, post_norm);
   if (model.spec.residual_scale != 1.0f) {
     for (int i = 0; i < n_embd; ++i) y[i] *= model.spec.residual_scale;
   }

@@ -33,7 +33,20 @@ class ActivationBuffer {
 };
 
 // Matrix products of a layer, each with its own counter of tiles taken.
-enum LayerPhase { kMixerInput, kOutput, kRouter, kGateUp, kDown, kLayerPhases };
+enum LayerPhase {
+  kMixerInput,
+  kOutput,
+  kGateUp,
+  kDown,
+  kRouter,
+  kExpertsGateUp,
+  kExpertsDown,
+  kInputGate,
+  kInputProjection,
+  kLayerPhases
+};
+// Those outside layers.
+enum ModelPhase { kLayerEmbeddings, kHead, kModelPhases };
 
 // A matrix product to be shared by the team: rows [first_row, first_row + rows) of x. Those of
 // `out` are `stride` apart.
@@ -50,6 +63,7 @@ struct Product {
 struct ExpertsScratch {
   Routing routing;
   std::vector<Product> gate_up, down;
+  ActivationBuffer router_in;                 // [row][n_embd], where the router has a norm
   ActivationBuffer in;                        // [place][n_embd]
   std::vector<float> outputs;                 // [place][n_embd]
   std::vector<float> shared_gate, shared_up;  // [row][n_shared_ff]
@@ -74,6 +88,9 @@ struct Scratch {
   // Makes room for a forward of `rows` rows, with those computed again `all_rows`, that ends before
   // position `positions`.
   void fit(const Model& model, int rows, int all_rows, int positions);
+  int model_phase(ModelPhase phase) const {
+    return static_cast<int>(next_tile.size()) - kModelPhases + phase;
+  }
 
   // Rows of n_embd and n_ff values have room for padded(n) each.
   std::vector<float> residual;           // [row][n_embd]
@@ -81,11 +98,13 @@ struct Scratch {
   std::vector<float> attended;           // as query, in layers whose heads are gathered
   std::vector<float> gate, up;           // [row or place][n_ff of the layer]
   std::vector<float> projected;          // [row][n_embd]: what a sub-layer adds to the residual
+  std::vector<float> dense;              // likewise: one of two beside each other
+  std::vector<float> layer_embeddings, layer_projected;  // [row][layer][n_embd_per_layer]
   ActivationBuffer embd_in, attention_in, ffn_in;
   ExpertsScratch experts;
   RecurrentBuffers recurrent;
   std::vector<RopeTable> ropes;
-  std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], then the head's
+  std::vector<std::atomic<int>> next_tile;  // [layer * kLayerPhases + phase], [model_phase]
 
  private:
   void fit_part(const AttentionSpec& spec, int rows);
@@ -93,6 +112,7 @@ struct Scratch {
   void fit_part(const ShortConvSpec& spec, int rows);
   void fit_part(const GatedSpec& spec, int rows);
   void fit_part(const ExpertsSpec& spec, int rows);
+  void fit_part(const ParallelSpec& spec, int rows);
 
   int n_embd_;
   int all_rows_ = 0;  // of the forward that it was fitted for
@@ -166,6 +186,10 @@ struct Pass {
   // Row `to` of embd_in becomes the residual of row `from`, normed where there is a weight, in 8
   // bits too if `quantize`.
   void norm_input(int from, int to, const Vector& weight, bool quantize);
+  // Multiplies a row of the residual stream.
+  void scale(int row, float factor) const;
+  // Adds a bias to what a sub-layer projected of a row, and norms it, if there are any.
+  void norm_output(float* y, const Vector& bias, const Vector& norm) const;
   // Adds what a sub-layer projected, with its bias, norm and scale if it has them, to the residual
   // stream.
   void join(int row, const Vector& bias, const Vector& post_norm);

@@ -47,6 +47,9 @@ std::string AttentionSpec::check(const std::vector<RopeSpec>& ropes) const {
     return "heads of " + std::to_string(head_dim) +
            " values that are normed together are not supported; multiples of 16 are";
   }
+  if (keys_as_values && (wide_norms || paired_rows)) {
+    return "keys that are normed together, or in the order of pairs, cannot serve as values";
+  }
   if (rotated < 0 || rotated > head_dim) return "more values are rotated than a head has";
   if (rope == kNoRope) return "";
   const size_t covered = 2 * ropes[static_cast<size_t>(rope)].inverse_frequencies.size();
@@ -111,20 +114,46 @@ std::string check_mixer(const Spec& spec, const std::vector<RopeSpec>&) {
 
 }  // namespace
 
+std::string ParallelSpec::check() const { return first_of({dense.check(), experts.check()}); }
+
+std::string ModelSpec::check_shared_keys(size_t layer) const {
+  const auto* reader = std::get_if<AttentionSpec>(&layers[layer].mixer);
+  if (reader == nullptr || reader->owns_keys()) return "";
+  if (reader->kv_layer < 0 || static_cast<size_t>(reader->kv_layer) >= layer) {
+    return "it reads the keys of a layer that is not before it";
+  }
+  const auto* owner =
+      std::get_if<AttentionSpec>(&layers[static_cast<size_t>(reader->kv_layer)].mixer);
+  const bool owns = owner != nullptr && owner->owns_keys();
+  if (owns && owner->n_kv_head == reader->n_kv_head && owner->head_dim == reader->head_dim) {
+    return "";
+  }
+  return "it reads the keys of layer " + std::to_string(reader->kv_layer) + ", which has " +
+         (owns ? "heads of another shape" : "none");
+}
+
 std::string ModelSpec::check() const {
   std::string complaint = first_of({
       check_dimension("the number of layers", static_cast<int64_t>(layers.size()), 1, kMaxLayers),
       check_dimension("the vocabulary", n_vocab, 1, kMaxDimension),
       check_dimension("the embedding length", n_embd, 1, kMaxDimension),
   });
+  if (complaint.empty() && n_embd_per_layer != 0) {
+    complaint = first_of({
+        check_dimension("the embedding length of a layer", n_embd_per_layer, 32, kMaxDimension),
+        check_dimension("the embedding length of all layers", n_embd_all_layers(), 32,
+                        kMaxDimension),
+    });
+  }
   for (size_t i = 0; i < layers.size() && complaint.empty(); ++i) {
     complaint = first_of({
         std::visit([this](const auto& mixer) { return check_mixer(mixer, ropes); },
                    layers[i].mixer),
+        check_shared_keys(i),
         std::visit([](const auto& ffn) { return ffn.check(); }, layers[i].feed_forward),
-        std::holds_alternative<ExpertsSpec>(layers[i].feed_forward)
-            ? check_dimension("the embedding length, with experts,", n_embd, 32, kMaxDimension)
-            : "",
+        std::holds_alternative<GatedSpec>(layers[i].feed_forward)
+            ? ""
+            : check_dimension("the embedding length, with experts,", n_embd, 32, kMaxDimension),
     });
     if (!complaint.empty()) complaint = "layer " + std::to_string(i) + ": " + complaint;
   }

@@ -27,6 +27,7 @@ struct RowOrder {
 
 constexpr int kNoRope = -1;
 constexpr int kMaxTaps = 8;
+constexpr int kOwnKeys = -1;
 
 struct AttentionSpec {
   int n_head = 0;
@@ -46,6 +47,12 @@ struct AttentionSpec {
   bool gated = false;          // the query weight has [query | gate] per head, and what a head
                                // attends to is multiplied by sigmoid(gate)
 
+  bool value_norms = false;     // values are normed per head, without a weight
+  bool keys_as_values = false;  // they are the projected keys, before their norm and rotation
+  int kv_layer = kOwnKeys;      // an earlier layer whose keys and values are read; no own ones then
+
+  bool owns_keys() const { return kv_layer == kOwnKeys; }
+  bool owns_values() const { return owns_keys() && !keys_as_values; }
   int rotated_values() const { return rotated > 0 ? rotated : head_dim; }
   // Values of a head in memory: zeros follow the head's own up to a multiple of 16.
   int head_width() const { return (head_dim + 15) / 16 * 16; }
@@ -123,13 +130,23 @@ struct ExpertsSpec {
   float scale = 1;             // of those weights
   int n_shared_ff = 0;         // of an expert that every row takes beside; 0 for none
   bool weighs_shared = false;  // how much it counts depends on the row
+  bool norms_router = false;   // the router reads the residual stream through a norm of its own,
+                               // divided by the root of its length
   GateActivation activation = GateActivation::kSilu;
 
   std::string check() const;
 };
 
+// Both beside each other.
+struct ParallelSpec {
+  GatedSpec dense;
+  ExpertsSpec experts;
+
+  std::string check() const;
+};
+
 using MixerSpec = std::variant<AttentionSpec, DeltaNetSpec, ShortConvSpec>;
-using FeedForwardSpec = std::variant<GatedSpec, ExpertsSpec>;
+using FeedForwardSpec = std::variant<GatedSpec, ExpertsSpec, ParallelSpec>;
 
 // Where a weight is when it is not the tensor of its own name: rows of `tensor`, which several
 // weights may share, from `first_row` on.
@@ -144,6 +161,7 @@ struct LayerSpec {
   FeedForwardSpec feed_forward;
   bool pre_norms = true;    // sub-layer inputs are normed
   bool post_norms = false;  // sub-layer outputs are normed before they join the residual stream
+  float output_scale = 1;   // of the residual stream after the layer
   std::map<std::string, Source> sources;  // by the weight's name within the layer
 };
 
@@ -154,14 +172,22 @@ struct ModelSpec {
   float norm_eps = 0;
   float embedding_scale = 1;
   float residual_scale = 1;  // of what a sub-layer adds to the residual stream
+  int n_embd_per_layer = 0;  // values of the embedding that each layer has of a token; 0 for none
   float logit_scale = 1;
   float logit_cap = 0;  // logits become cap * tanh(logit / cap); 0 for none
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
   std::map<std::string, Source> sources;  // of weights of no layer, by name
 
+  // Of the embeddings that all layers have of a token.
+  int64_t n_embd_all_layers() const {
+    return static_cast<int64_t>(n_embd_per_layer) * static_cast<int64_t>(layers.size());
+  }
   // Says which dimension the kernels cannot do, or returns an empty string.
   std::string check() const;
+
+ private:
+  std::string check_shared_keys(size_t layer) const;
 };
 
 }  // namespace maglio

@@ -3,6 +3,7 @@
 //
 // A visitor is called as
 //   v(name, Matrix&, rows, cols, presence = kRequired, order = RowOrder{}, matrices = 1)
+//   v(name, EmbeddingTable&, rows, cols, presence = kRequired)
 //   v(name, Vector&, size, presence = kRequired, order = RowOrder{}, vectors = 1)
 //   v(name, Taps&, channels, taps)
 // with references to const where the owner is const. Sizes are those of the file; an order may add
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/embedding_table.h"
 #include "engine/matrix.h"
 #include "engine/spec.h"
 
@@ -41,12 +43,16 @@ struct Taps {
 
 enum Presence { kRequired, kIfPresent, kAbsent };
 
-// Bytes of all matrices.
+// Bytes of all matrices and tables.
 class CountBytes {
  public:
   template <typename... Shape>
   void operator()(const std::string&, const Matrix& m, Shape...) {
     bytes_ += m.bytes();
+  }
+  template <typename... Shape>
+  void operator()(const std::string&, const EmbeddingTable& t, Shape...) {
+    bytes_ += t.bytes();
   }
   template <typename... Shape>
   void operator()(const std::string&, const Vector&, Shape...) {}
@@ -63,11 +69,15 @@ class CheckShapes {
  public:
   void operator()(const std::string& name, const Matrix& m, int rows, int cols,
                   Presence presence = kRequired, RowOrder order = {}, int = 1) {
-    if (absent_as_it_may(name, m.empty(), presence)) return;
-    if (m.rows() == order.placed(rows) && m.cols() == cols) return;
-    complain("tensor '" + name + "' is " + std::to_string(m.rows()) + " x " +
-             std::to_string(m.cols()) + ", expected " + std::to_string(order.placed(rows)) + " x " +
-             std::to_string(cols));
+    if (!absent_as_it_may(name, m.empty(), presence)) {
+      check_size(name, m.rows(), m.cols(), order.placed(rows), cols);
+    }
+  }
+  void operator()(const std::string& name, const EmbeddingTable& t, int rows, int cols,
+                  Presence presence = kRequired) {
+    if (!absent_as_it_may(name, t.empty(), presence)) {
+      check_size(name, t.rows(), t.cols(), rows, cols);
+    }
   }
   void operator()(const std::string& name, const Vector& v, int size, Presence presence = kRequired,
                   RowOrder order = {}, int = 1) {
@@ -89,6 +99,12 @@ class CheckShapes {
   bool absent_as_it_may(const std::string& name, bool absent, Presence presence) {
     if (presence == kAbsent && !absent) complain("tensor '" + name + "' is superfluous");
     return presence == kAbsent || (absent && presence == kIfPresent);
+  }
+  void check_size(const std::string& name, int rows, int cols, int expected_rows,
+                  int expected_cols) {
+    if (rows == expected_rows && cols == expected_cols) return;
+    complain("tensor '" + name + "' is " + std::to_string(rows) + " x " + std::to_string(cols) +
+             ", expected " + std::to_string(expected_rows) + " x " + std::to_string(expected_cols));
   }
   void complain(const std::string& complaint) {
     if (complaint_.empty()) complaint_ = complaint;

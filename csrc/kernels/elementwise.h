@@ -36,7 +36,10 @@ void rms_norm(const float* x, const float* weight, int n, float eps, float* out)
   }
   const float mean = reduce_add(squares) / static_cast<float>(n);
   const Vec scale = broadcast(1.0f / __builtin_sqrtf(mean + eps));
-  for (int i = 0; i < n; i += 16) store(out + i, mul(mul(load(x + i), scale), load(weight + i)));
+  for (int i = 0; i < n; i += 16) {
+    const Vec normed = mul(load(x + i), scale);
+    store(out + i, weight ? mul(normed, load(weight + i)) : normed);
+  }
 }
 
 void add_rows(float* x, const float* y, int n) {

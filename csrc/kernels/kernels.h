@@ -89,7 +89,7 @@ struct DeltaRow {
 struct Kernels {
   const char* isa;
 
-  // out = x / sqrt(mean(x^2) + eps) * weight. `out` may be `x`.
+  // out = x / sqrt(mean(x^2) + eps), times `weight` unless that is null. `out` may be `x`.
   void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
 
   // x += y.

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from maglio.cli.thinking import ThinkingSplitter
 
-PIECES = st.sampled_from(["<think>", "</think>", "<", "<th", "ink>", "</", "a", "\n", "think>"])
+WITH_TAGS = ["<think>", "</think>", "<", "<th", "ink>", "</", "a", "\n", "think>"]
+WITH_CHANNELS = ["<|channel>thought", "<|chan", "nel>", "thought", "<channel|>", "<chan", "nel|>"]
+PIECES = st.sampled_from([*WITH_TAGS, *WITH_CHANNELS])
 
 
 def split(pieces, thinking):
@@ -34,6 +36,13 @@ def test_a_block_that_comes_first_is_thinking_with_its_tags():
     parts = split([" \n<thi", "nk>two</th", "ink> three"], False)
     assert joined(parts, True) == "<think>two</think>"
     assert joined(parts, False) == " \n three"
+
+
+def test_gemma_4_thinks_in_a_channel():
+    parts = split(["<|channel>", "thought\ntwo</think><chan", "nel|>three<channel|>"], False)
+    assert joined(parts, True) == "<|channel>thought\ntwo</think><channel|>"
+    assert joined(parts, False) == "three<channel|>"
+    assert split(["<|channel>final"], False) == [("<|channel>final", False)]
 
 
 def test_a_tag_further_on_is_what_the_answer_is_about():

@@ -18,7 +18,7 @@ from support.reference import Reference
 from support.tiny import TinyModels, random_tokens
 from support.workshop import F32, LIMIT, Workshop
 
-WITH_YARN = [f for f in FAMILIES if f not in ("gemma2", "gemma3", "phi3", "exaone4")]
+WITH_YARN = [f for f in FAMILIES if f not in ("gemma2", "gemma3", "gemma4", "phi3", "exaone4")]
 
 
 def distance(engine: NativeEngine, reference: Reference, n: int = 100) -> float:

@@ -35,9 +35,12 @@ HEADS_OF_20 = Shape(2, 160, 8, 2, 20, 96, 300, 256, 0, False)  # 160 is five blo
 
 
 def of_family(shape: Shape, family: str) -> Shape:
-    """Give gemma3 layers of both kinds, and a window; qwen35 delta nets."""
+    """Give gemma3 and gemma4 layers of both kinds, and a window; qwen35 delta nets."""
     if family == "gemma3":
         return replace(shape, n_layer=7, window=32)
+    if family == "gemma4":
+        n_head = 2 * shape.n_head  # half as wide where there is a window
+        return replace(shape, n_layer=6, n_head=n_head, window=32, n_per_layer=32, n_shared=3)
     if family == "qwen35":
         return replace(shape, n_layer=3, n_key_head=1, n_value_head=2, state_dim=16, n_taps=4)
     return shape

@@ -142,13 +142,18 @@ inline maglio::ModelSpec spec() {
   attention.n_kv_head = 2;
   attention.head_dim = 32;
   attention.scale = 0.2f;
-  maglio::LayerSpec first, second, third;
+  maglio::LayerSpec first, second, third, fourth;
   attention.window = 5;
   attention.head_norms = true;
+  attention.value_norms = true;
+  attention.keys_as_values = true;
   first.mixer = attention;
   first.feed_forward = maglio::GatedSpec{256, maglio::GateActivation::kGeluTanh};
   first.pre_norms = false;
   first.post_norms = true;
+  fourth = first;
+  fourth.output_scale = 0.5f;
+  std::get<maglio::AttentionSpec>(fourth.mixer).kv_layer = 0;
   // Layers of different shapes, as some families have.
   attention = maglio::AttentionSpec{};
   attention.n_head = 16;
@@ -184,15 +189,17 @@ inline maglio::ModelSpec spec() {
   spec.residual_scale = 0.5f;
   spec.logit_scale = 0.75f;
   spec.logit_cap = 20;
-  spec.layers = {first, second, third};
+  spec.n_embd_per_layer = 256;
+  spec.layers = {first, second, third, fourth};
   return spec;
 }
 
 // The same with widths that are no multiple of anything, and heads that have to be gathered.
 inline maglio::ModelSpec ragged_spec() {
   maglio::ModelSpec ragged = spec();
-  ragged.layers.pop_back();  // experts have rows of whole blocks
+  ragged.layers.resize(2);  // experts have rows of whole blocks
   ragged.n_embd = 70;
+  ragged.n_embd_per_layer = 32;
   ragged.ropes = {{std::vector<double>(9, 0.3)}, {std::vector<double>(8, 0.2)}};
   maglio::AttentionSpec& first = std::get<maglio::AttentionSpec>(ragged.layers[0].mixer);
   first.n_head = 6;
@@ -243,6 +250,14 @@ struct Fill {
     for (int c = 0; c < channels; ++c) {
       for (int t = 0; t < n_taps; ++t) taps.at(c, t) = noise(0.5f);
     }
+  }
+  void operator()(const std::string&, maglio::EmbeddingTable& table, int rows, int cols,
+                  maglio::Presence presence) const {
+    if (presence != maglio::kRequired) return;
+    table = maglio::EmbeddingTable(type, rows, cols);
+    table.allocate();
+    const std::vector<uint8_t> source = random_weights(type, rows * cols);
+    std::memcpy(table.data(), source.data(), source.size());
   }
   void operator()(const std::string&, maglio::Vector& v, int size,
                   maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},

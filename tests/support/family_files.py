@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from gguf import GGUFWriter, RopeScalingType
@@ -27,13 +27,14 @@ Family = Literal[
     "granitemoe",
     "qwen35",
     "lfm2",
+    "gemma4",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
-HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2")
+HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2", "gemma4")
 HYBRID = ("qwen35", "lfm2")
 """Families whose layers are recurrent but for every second one in tiny files, fourth in others."""
-POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4")
+POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4", "gemma4")
 NO_PRE_NORMS = ("olmo2", "exaone4")
 FUSED_GATE = ("phi3", "glm4")
 
@@ -45,6 +46,8 @@ class Shape:
     With experts, ``n_ff`` is the length of one, and ``n_shared_ff`` of the shared one, 0 for none.
     The last four are those of recurrent layers: heads of keys and of values of a delta net, their
     width, and the taps of convolutions.
+    Of Gemma 4, those with embeddings for each layer (of length ``n_per_layer``) are as E2B, those
+    with experts as 26B-A4B, the others as 31B; the last ``n_shared`` layers have no keys.
     """
 
     n_layer: int
@@ -64,6 +67,8 @@ class Shape:
     n_value_head: int = 0
     state_dim: int = 0
     n_taps: int = 0
+    n_per_layer: int = 0
+    n_shared: int = 0
 
     @property
     def n_q(self) -> int:
@@ -95,6 +100,7 @@ TINY: dict[Family, Shape] = {
     "granitemoe": Shape(2, 96, 3, 1, 32, 64, 300, 256, 0, True, 5, 4, 96),
     "qwen35": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, 0, 0, 0, 2, 4, 80, 4),
     "lfm2": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, n_taps=3),
+    "gemma4": Shape(6, 96, 4, 1, 32, 160, 301, 256, 32, True, n_per_layer=32, n_shared=3),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -116,7 +122,27 @@ TINY_K: dict[Family, Shape] = {
     "granitemoe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, True, 6, 5, 256),
     "qwen35": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, 0, 0, 0, 2, 4, 64, 4),
     "lfm2": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, n_taps=3),
+    "gemma4": Shape(6, 256, 4, 1, 128, 512, 301, 256, 32, True, n_per_layer=256, n_shared=3),
 }
+
+
+def forms(family: Family, shape: Shape) -> dict[str, Shape]:
+    """Return the forms that files of a family have, of the size of ``shape``, by name."""
+    if family != "gemma4":
+        return {family: shape}
+    dense = replace(shape, n_per_layer=0, n_shared=0)
+    mixture = replace(dense, n_expert=6, n_used=3)
+    return {"gemma4 E2B": shape, "gemma4 31B": dense, "gemma4 26B-A4B": mixture}
+
+
+def is_local(layer: int) -> bool:
+    """Whether a layer of a small Gemma 4 has a sliding window."""
+    return layer % 3 != 2
+
+
+def _local_width(shape: Shape) -> int:
+    """Width of its heads in such a layer."""
+    return shape.head_dim // 4 * 2
 
 
 def _phi3_rotated(shape: Shape) -> int:
@@ -131,21 +157,24 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     if shape.n_expert:
         if family in ("llama", "granitemoe"):
             writer.add_feed_forward_length(shape.n_ff)
-        else:
-            writer.add_feed_forward_length(2 * shape.n_ff)  # nothing has it
+        else:  # of dense parts, which gemma4 alone has
+            writer.add_feed_forward_length(2 * shape.n_ff)
             writer.add_expert_feed_forward_length(shape.n_ff)
         if shape.n_shared_ff:
             writer.add_expert_shared_feed_forward_length(shape.n_shared_ff)
         writer.add_expert_count(shape.n_expert)
         writer.add_expert_used_count(shape.n_used)
     else:
-        writer.add_feed_forward_length(shape.n_ff)
+        lengths = [_n_ff(shape, layer) for layer in range(shape.n_layer)]
+        writer.add_feed_forward_length(lengths if shape.n_shared else shape.n_ff)
     writer.add_head_count(shape.n_head)
-    if family == "lfm2":
-        recurrent = [is_recurrent(family, shape, layer) for layer in range(shape.n_layer)]
-        writer.add_head_count_kv([0 if skips else shape.n_kv_head for skips in recurrent])
-    else:
-        writer.add_head_count_kv(shape.n_kv_head)
+    heads = [
+        0
+        if is_recurrent(family, shape, layer) and family == "lfm2"
+        else _n_kv_head(family, shape, layer)
+        for layer in range(shape.n_layer)
+    ]
+    writer.add_head_count_kv(heads if len(set(heads)) > 1 else shape.n_kv_head)
     writer.add_key_length(shape.head_dim)
     writer.add_value_length(shape.head_dim)
     small = family.startswith(("qwen", "gemma"))
@@ -200,6 +229,31 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(4.0)
         writer.add_rope_scaling_orig_ctx_len(48)
+    elif family == "gemma4":
+        _write_gemma4(writer, shape)
+
+
+def _write_gemma4(writer: GGUFWriter, shape: Shape) -> None:
+    writer.add_sliding_window_pattern([is_local(layer) for layer in range(shape.n_layer)])
+    writer.add_key_length_swa(_local_width(shape))
+    writer.add_value_length_swa(_local_width(shape))
+    writer.add_rope_dimension_count(shape.head_dim)
+    writer.add_rope_dimension_count_swa(_local_width(shape))
+    writer.add_shared_kv_layers(shape.n_shared)
+    writer.add_embedding_length_per_layer_input(shape.n_per_layer)
+    writer.add_final_logit_softcapping(12.0)
+
+
+def _n_ff(shape: Shape, layer: int) -> int:
+    """Twice ``n_ff`` in layers without keys of their own, and in those with experts."""
+    double = shape.n_expert or layer >= shape.n_layer - shape.n_shared
+    return 2 * shape.n_ff if double else shape.n_ff
+
+
+def _n_kv_head(family: Family, shape: Shape, layer: int) -> int:
+    """Without embeddings for each layer, those of Gemma 4 with a window have twice the heads."""
+    twice = family == "gemma4" and not shape.n_per_layer and is_local(layer)
+    return 2 * shape.n_kv_head if twice else shape.n_kv_head
 
 
 def _attention_interval(shape: Shape) -> int:
@@ -217,6 +271,13 @@ def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]
     if family == "phi3":
         for length in ("long", "short"):
             yield f"rope_factors_{length}.weight", (_phi3_rotated(shape) // 2,)
+    if family == "gemma4":
+        yield "rope_freqs.weight", (shape.head_dim // 2,)
+        if shape.n_per_layer:
+            all_layers = shape.n_layer * shape.n_per_layer
+            yield "per_layer_token_embd.weight", (shape.n_vocab, all_layers)
+            yield "per_layer_model_proj.weight", (all_layers, shape.n_embd)
+            yield "per_layer_proj_norm.weight", (shape.n_per_layer,)
     for layer in range(shape.n_layer):
         for name, dims in _layer_tensors(family, shape, layer):
             yield f"blk.{layer}.{name}", dims
@@ -253,9 +314,24 @@ def _layer_tensors(
         yield "attn_norm.weight", (shape.n_embd,)
     if is_recurrent(family, shape, layer):
         yield from _delta_net(shape) if family == "qwen35" else _short_conv(shape)
+    elif family == "gemma4":
+        yield from _gemma4_attention(shape, layer)
     else:
         yield from _attention(family, shape)
-    yield from _feed_forward(family, shape)
+    yield from _feed_forward(family, shape, layer)
+
+
+def _gemma4_attention(shape: Shape, layer: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    embd, width = shape.n_embd, _local_width(shape) if is_local(layer) else shape.head_dim
+    n_q, n_kv = shape.n_head * width, _n_kv_head("gemma4", shape, layer) * width
+    yield "attn_q.weight", (n_q, embd)
+    yield "attn_q_norm.weight", (width,)
+    yield "attn_output.weight", (embd, n_q)
+    if layer < shape.n_layer - shape.n_shared:
+        yield "attn_k.weight", (n_kv, embd)
+        yield "attn_k_norm.weight", (width,)
+        if shape.n_per_layer or is_local(layer):
+            yield "attn_v.weight", (n_kv, embd)
 
 
 def _attention(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -283,8 +359,16 @@ def _attention(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, .
         yield "attn_k_norm.weight", (shape.n_kv,)
 
 
-def _feed_forward(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _feed_forward(
+    family: Family, shape: Shape, layer: int
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     embd, ff = shape.n_embd, shape.n_ff
+    if family == "gemma4":
+        yield "layer_output_scale.weight", (1,)
+        if shape.n_per_layer:
+            yield "inp_gate.weight", (shape.n_per_layer, embd)
+            yield "proj.weight", (embd, shape.n_per_layer)
+            yield "post_norm.weight", (embd,)
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
@@ -292,6 +376,17 @@ def _feed_forward(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int
         yield "post_attention_norm.weight", (embd,)  # of the feed-forward part's input
     elif family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
+    if family == "gemma4":
+        dense = _n_ff(shape, layer)
+        yield "ffn_gate.weight", (dense, embd)
+        yield "ffn_up.weight", (dense, embd)
+        yield "ffn_down.weight", (embd, dense)
+        if not shape.n_expert:
+            return
+        yield "ffn_gate_inp.scale", (embd,)
+        yield "ffn_down_exps.scale", (shape.n_expert,)
+        for norm in ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"):
+            yield f"{norm}.weight", (embd,)
     if shape.n_expert:
         yield "ffn_gate_inp.weight", (shape.n_expert, embd)
         yield "ffn_gate_exps.weight", (shape.n_expert, ff, embd)

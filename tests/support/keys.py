@@ -12,6 +12,13 @@ Value = bool | int | float | str
 READ = {
     "gemma2": {"attention.sliding_window", "attn_logit_softcapping", "final_logit_softcapping"},
     "gemma3": {"attention.sliding_window"},
+    "gemma4": {
+        "attention.key_length_swa",
+        "attention.sliding_window",
+        "attention.value_length_swa",
+        "final_logit_softcapping",
+        "rope.dimension_count_swa",
+    },
     "olmo2": {"attention.sliding_window"},
     "granite": {"rope.scaling.finetuned"},
     "granitemoe": {"expert_count", "expert_used_count"},

@@ -32,6 +32,7 @@ from support.weight_formats import (
     FORMATS,
     K_FORMATS,
     Bytes,
+    Floats,
     random_normals,
     random_rows,
     random_words,
@@ -134,6 +135,9 @@ _GAINS = {
     "ffn_up_shexp": 1.0,
     "output": LOGIT_STD,
     "token_embd": LOGIT_STD,
+    "per_layer_token_embd": 2.5,
+    "per_layer_model_proj": 1.0,
+    "inp_gate": 1.0,
 }
 """Standard deviation of a matrix's outputs for inputs of root mean square 1.
 
@@ -149,6 +153,7 @@ _BRANCH_GAINS = {
     "ffn_down": 0.6,
     "ffn_down_exps": 1.0,
     "ffn_down_shexp": 0.6,
+    "proj": 1.0,
 }
 """Gains of the matrices that write to the residual stream, before :func:`_branch_scale`."""
 
@@ -167,7 +172,8 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
     if family == "gpt-oss":  # none is of an output, whatever its name
         return 1.0
     if stem in ("attn_q_norm", "attn_k_norm"):
-        return _GAINS["attn_q"]
+        # Gemma 4 does not scale scores.
+        return _GAINS["attn_q"] * (shape.head_dim**-0.25 if family == "gemma4" else 1.0)
     if family == "qwen35":
         return -0.5 if stem == "ssm_a" else 1.0
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
@@ -192,10 +198,14 @@ def _tensor_bytes(
         signs = np.where(random_words(stream, size, np.uint8) & 1, -1, 1)
         if role == "bias":
             values = 0.5 * noise * (_branch_scale(shape) if stem in _BRANCH_GAINS else 1.0)
+        elif name.endswith("ffn_gate_inp.scale"):  # what it scales is divided by the root of n_embd
+            values = np.sqrt(np.float32(dims[0])) * (1.0 + 0.2 * noise)
         elif stem == "attn_sinks":
             values = 1.0 + noise
         elif stem == "ffn_gate_inp_shexp":
             values = noise / np.sqrt(size)
+        elif stem == "rope_freqs":  # a quarter of a head rotates
+            values = np.where(np.arange(dims[0]) < dims[0] // 4, 1.0, 1e30)
         elif stem in ("output_norm", "token_embd_norm"):
             # Random signs: with a tied head a model of random weights would otherwise give
             # its last input token the highest logit everywhere.

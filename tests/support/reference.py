@@ -61,7 +61,7 @@ class Reference:
         )
         self.router = self._router()
         period = LOCAL_EVERY.get(self.family, 1)
-        self.local_every: int = self._key("attention.sliding_window_pattern", period)
+        self.local_every: int | list[bool] = self._key("attention.sliding_window_pattern", period)
         if self.family == "exaone4" and self.n_layer != 64:
             self.window = 0
         self.n_ctx = n_ctx or self._key("context_length")
@@ -69,17 +69,24 @@ class Reference:
             "rope.scaling.original_context_length", self._key("context_length")
         )
         self.n_rotated: int = self._key("rope.dimension_count", self.head_dim)
+        self.local_head_dim: int = self._key("attention.key_length_swa", self.head_dim)
+        self.n_shared: int = self._key("attention.shared_kv_layers", 0)
+        self.n_per_layer: int = self._key("embedding_length_per_layer_input", 0)
         self.yarn: bool = self._key("rope.scaling.type", "") == "yarn"
         self.magnitude: float = self._key("rope.scaling.attn_factor", 1.0)
         self.temperature: float = self._key("attention.temperature_scale", 0.0)
         gemma2, gemma = self.family == "gemma2", self.family.startswith("gemma")
         self.score_cap: float = self._key("attn_logit_softcapping", 50.0 if gemma2 else 0.0)
-        self.logit_cap: float = self._key("final_logit_softcapping", 30.0 if gemma2 else 0.0)
+        capped = self.family in ("gemma2", "gemma4")
+        self.logit_cap: float = self._key("final_logit_softcapping", 30.0 if capped else 0.0)
         root = float(np.sqrt(self.n_embd)) if gemma else 1.0
         self.embedding_scale: float = self._key("embedding_scale", 0.0) or root
         self.residual_scale: float = self._key("residual_scale", 0.0) or 1.0
         self.logit_scale: float = self._key("logit_scale", 1.0)
         self.score_scale: float = self._key("attention.scale", 0.0) or self.head_dim**-0.5
+        self.norms_values = self.family == "gemma4"
+        if self.family == "gemma4":
+            self.score_scale = 1.0
         self.activation = swiglu
         if gemma or self.family == "gpt-oss":
             self.activation = geglu if gemma else clamped_swiglu
@@ -88,12 +95,28 @@ class Reference:
         """Return the logits ``(len(tokens), vocab)`` at every position."""
         embedding = self._weight("token_embd.weight")
         x = embedding[np.asarray(tokens)] * self._dtype.type(self.embedding_scale)
+        inputs = self._layer_inputs(tokens, x) if self.n_per_layer else None
+        self._kept: dict[int, tuple[Array, Array]] = {}
         for layer in range(self.n_layer):
             x = self._block(layer, x)
+            name = f"blk.{layer}."
+            if inputs is not None:
+                h = geglu(self._linear(x, name + "inp_gate"), inputs[:, layer])
+                x = x + self._norm(self._linear(h, name + "proj"), name + "post_norm.weight")
+            if name + "layer_output_scale.weight" in self.tensors:
+                x = x * self._weight(name + "layer_output_scale.weight")
         head = embedding if "output.weight" not in self.tensors else self._weight("output.weight")
         norm = "token_embd_norm.weight" if self.family == "lfm2" else "output_norm.weight"
         logits = self._norm(x, norm) @ head.T / self._dtype.type(self.logit_scale)
         return soft_cap(logits, self.logit_cap)
+
+    def _layer_inputs(self, tokens: Sequence[int], x: Array) -> Array:
+        """Return the embeddings ``(token, layer, n_per_layer)`` that layers have of tokens."""
+        shape = (len(tokens), self.n_layer, self.n_per_layer)
+        projected = self._linear(x, "per_layer_model_proj").reshape(shape) / np.sqrt(self.n_embd)
+        own = self._weight("per_layer_token_embd.weight")[np.asarray(tokens)].reshape(shape)
+        projected = self._norm(projected, "per_layer_proj_norm.weight")
+        return (projected + own * np.sqrt(self.n_per_layer)) / np.sqrt(2.0)
 
     def _block(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}."
@@ -105,7 +128,10 @@ class Reference:
         x = x + scale * self._norm_if_there(h, after)
         h = self._norm_if_there(x, before)
         dense = name + "ffn_gate_inp.weight" not in self.tensors
-        h = self._dense(layer, h) if dense else self._experts(layer, h)
+        if name + "pre_ffw_norm_2.weight" in self.tensors:
+            h = self._beside(layer, h, x)
+        else:
+            h = self._dense(layer, h) if dense else self._experts(layer, h)
         return x + scale * self._norm_if_there(h, name + "post_ffw_norm.weight")
 
     def _dense(self, layer: int, x: Array) -> Array:
@@ -116,9 +142,17 @@ class Reference:
             gate, up = np.split(self._linear(x, name + "up"), 2, axis=1)
         return self._linear(self.activation(gate, up), name + "down")
 
-    def _experts(self, layer: int, x: Array) -> Array:
+    def _beside(self, layer: int, normed: Array, x: Array) -> Array:
+        """Return the sum of a dense sub-layer and of experts, whose router has its own norm."""
+        name = f"blk.{layer}."
+        routed = self._norm(x, name + "ffn_gate_inp.scale") / np.sqrt(self.n_embd)
+        experts = self._experts(layer, self._norm(x, name + "pre_ffw_norm_2.weight"), routed)
+        dense = self._norm(self._dense(layer, normed), name + "post_ffw_norm_1.weight")
+        return dense + self._norm(experts, name + "post_ffw_norm_2.weight")
+
+    def _experts(self, layer: int, x: Array, routed: Array | None = None) -> Array:
         name = f"blk.{layer}.ffn_"
-        products = self._linear(x, name + "gate_inp")
+        products = self._linear(x if routed is None else routed, name + "gate_inp")
         bias = self._weight_or_zero(f"blk.{layer}.exp_probs_b.bias")
         linear = {part: self._linear_of_experts(name + part) for part in PARTS}
         out = np.zeros_like(x)
@@ -141,6 +175,8 @@ class Reference:
     def _linear_of_experts(self, name: str) -> Callable[[int, Array], Array]:
         weight = self._weight_or_zero(name + "_exps.weight")
         bias = self._weight_or_zero(name + "_exps.bias")
+        if name + "_exps.scale" in self.tensors:
+            weight = weight * self._weight(name + "_exps.scale")[:, None, None]
         return lambda e, x: weight[e] @ x + (bias[e] if np.ndim(bias) else 0.0)
 
     def _mixer(self, layer: int, x: Array) -> Array:
@@ -171,22 +207,11 @@ class Reference:
     def _attention(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.attn_"
         n = len(x)
-        local = self.window > 0 and (layer + 1) % self.local_every != 0
-        n_q, n_kv = self.n_head * self.head_dim, self.n_kv_head * self.head_dim
-        if name + "qkv.weight" in self.tensors:
-            q, k, v = np.split(self._linear(x, name + "qkv"), [n_q, n_q + n_kv], axis=1)
-        else:
-            q, k, v = (self._linear(x, name + part) for part in "qkv")
-        if self.family == "olmo2":  # over all heads
-            q, k = self._norm(q, name + "q_norm.weight"), self._norm(k, name + "k_norm.weight")
-        q = q.reshape(n, self.n_head, -1)
-        q, gate = q[..., : self.head_dim], q[..., self.head_dim :]
-        k, v = (heads.reshape(n, self.n_kv_head, self.head_dim) for heads in (k, v))
-        if self.family != "olmo2":
-            q = self._norm_if_there(q, name + "q_norm.weight")
-            k = self._norm_if_there(k, name + "k_norm.weight")
-        if self._rotates(layer, local):
-            q, k = (self._rotate(heads, local) for heads in (q, k))
+        local = self._is_local(layer)
+        q, gate = self._heads(layer, x, "q"), self._gate(layer, x)
+        if layer < self.n_layer - self.n_shared:
+            self._kept[layer] = self._heads(layer, x, "k"), self._heads(layer, x, "v")
+        k, v = self._kept[self._kv_layer(layer)]
         q = (
             q
             * (1.0 + self.temperature * np.log(np.arange(n) // self.n_original + 1.0))[
@@ -196,7 +221,7 @@ class Reference:
         if self._rounds_cache:
             q, k, v = q8_0(q), q8_0(k, np.float16), q8_0(v, np.float16)
         masked = causal_mask(n, self.window if local else 0)
-        group = self.n_head // self.n_kv_head
+        group = self.n_head // k.shape[1]
         out = np.empty_like(q)
         for head in range(self.n_head):
             scores = q[:, head] @ k[:, head // group].T * self._dtype.type(self.score_scale)
@@ -212,6 +237,49 @@ class Reference:
             out = out * sigmoid(gate)
         return self._linear(out.reshape(n, -1), name + "output")
 
+    def _heads(self, layer: int, x: Array, part: str) -> Array:
+        """Return queries, keys or values as ``(token, head, dim)``, normed and rotated."""
+        local = self._is_local(layer)
+        heads = self._projection(layer, x, part)
+        norm = f"blk.{layer}.attn_{part}_norm.weight"
+        if self.family == "olmo2" and part != "v":  # over all heads
+            heads = self._norm(heads, norm)
+        head_dim = self.local_head_dim if local else self.head_dim
+        if part == "q":  # perhaps with gates
+            heads = heads.reshape(len(x), self.n_head, -1)[..., :head_dim]
+        heads = heads.reshape(len(x), -1, head_dim)
+        if part == "v":
+            return self._unweighted_norm(heads) if self.norms_values else heads
+        if self.family != "olmo2":
+            heads = self._norm_if_there(heads, norm)
+        return self._rotate(heads, local) if self._rotates(layer, local) else heads
+
+    def _gate(self, layer: int, x: Array) -> Array:
+        """Return the gates of queries, of width 0 if there are none."""
+        heads = self._projection(layer, x, "q").reshape(len(x), self.n_head, -1)
+        return heads[..., self.local_head_dim if self._is_local(layer) else self.head_dim :]
+
+    def _projection(self, layer: int, x: Array, part: str) -> Array:
+        name = f"blk.{layer}.attn_"
+        if name + "qkv.weight" in self.tensors:
+            n_q, n_kv = self.n_head * self.head_dim, self.n_kv_head * self.head_dim
+            fused = np.split(self._linear(x, name + "qkv"), [n_q, n_q + n_kv], axis=1)
+            return fused["qkv".index(part)]
+        if part == "v" and name + "v.weight" not in self.tensors:
+            part = "k"
+        return self._linear(x, name + part)
+
+    def _is_local(self, layer: int) -> bool:
+        if isinstance(self.local_every, list):
+            return self.local_every[layer]
+        return self.window > 0 and (layer + 1) % self.local_every != 0
+
+    def _kv_layer(self, layer: int) -> int:
+        first_shared = self.n_layer - self.n_shared
+        if layer < first_shared:
+            return layer
+        return first_shared - (2 if self._is_local(layer) else 1)
+
     def _rotates(self, layer: int, local: bool) -> bool:
         if self.family == "smollm3":
             return (layer + 1) % 4 != 0
@@ -220,19 +288,21 @@ class Reference:
         return bool(self._key("rope.scaling.finetuned", True)) or self.family != "granite"
 
     def _rotate(self, heads: Array, local: bool) -> Array:
-        unscaled = local and self.family in ("gemma3", "olmo2")
-        base = 10000.0 if local and self.family == "gemma3" else self.rope_base
+        unscaled = local and self.family in ("gemma3", "olmo2", "gemma4")
+        base, n_rotated = self.rope_base, self.n_rotated
+        if local and self.family in ("gemma3", "gemma4"):
+            base, n_rotated = 10000.0, self.local_head_dim
         if not unscaled and self.yarn:
             frequency, magnitude = self._yarn()
         else:
-            frequency = base ** (-np.arange(0, self.n_rotated, 2) / self.n_rotated)
+            frequency = base ** (-np.arange(0, n_rotated, 2) / n_rotated)
             magnitude = 1.0 if self.family != "phi3" else self.magnitude
             frequency = frequency / (1.0 if unscaled else self.rope_scale)
         length = "long" if self.n_ctx > self.n_original else "short"
         for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
             if name in self.tensors and not unscaled:
                 frequency = frequency / self._weight(name)
-        rotated, rest = heads[..., : self.n_rotated], heads[..., self.n_rotated :]
+        rotated, rest = heads[..., :n_rotated], heads[..., n_rotated:]
         rotated = rope(rotated, frequency, interleaved=self.family in PAIRED)
         return np.concatenate([rotated * magnitude, rest], axis=-1)
 
@@ -278,8 +348,11 @@ class Reference:
         return y + self._weight(name + ".bias") if name + ".bias" in self.tensors else y
 
     def _norm(self, x: Array, name: str) -> Array:
+        return self._unweighted_norm(x) * self._weight(name)
+
+    def _unweighted_norm(self, x: Array) -> Array:
         mean_square = np.mean(x * x, axis=-1, keepdims=True)
-        return x / np.sqrt(mean_square + self._dtype.type(self.eps)) * self._weight(name)
+        return x / np.sqrt(mean_square + self._dtype.type(self.eps))
 
     def _weight(self, name: str) -> Array:
         tensor = self.tensors[name]

@@ -35,6 +35,13 @@ OWN = {
     "{% set text = m.content or '' %}{% if '</think>' in text %}"
     "{{ text.split('</think>')[-1].lstrip('\\n') }}{% else %}{{ text }}{% endif %}<|im_end|>\n"
     "{% endfor %}",
+    "thinking in a channel": "{% macro said(text) %}{% for part in text.split('<channel|>') %}"
+    "{{ part.split('<|channel>')[0] }}{% endfor %}{% endmacro %}{{ bos_token }}"
+    "{% if enable_thinking %}<|turn>system\n<|think|><turn|>\n{% endif %}{% for m in messages %}"
+    "<|turn>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+    "{{ said(m.content or '') | trim }}<turn|>\n{% endfor %}{% if add_generation_prompt %}"
+    "<|turn>model\n{% if not enable_thinking | default(false) %}<|channel>thought\n<channel|>"
+    "{% endif %}{% endif %}",
     "slices and reversed texts": "{% for m in messages %}<|im_start|>{{ (m.content or '')[1:-1] }}|"
     "{{ (m.content or '') | reverse }}|{{ (m.content or '')[::-1] }}<|im_end|>{% endfor %}",
     "lengths and places": "{% for m in messages %}{% set text = m.content or '' %}<|im_start|>"

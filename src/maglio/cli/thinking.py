@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-_BEGIN = "<think>"
-_END = "</think>"
+_TAGS = {"<think>": "</think>", "<|channel>thought": "<channel|>"}
+"""How blocks begin and end; those of Gemma 4 in its own way."""
 
 
 class ThinkingSplitter:
     """Splits streamed text after its thinking: the block that it begins with, if it does.
 
-    A ``<think>`` further on is what the model writes about, not a block. Text is held back only
+    A tag further on is what the model writes about, not a block. Text is held back only
     while it could still become a tag.
 
     Args:
-        thinking: whether the text begins inside a block, its first tag being in the prompt.
+        thinking: whether the text begins inside a block, its ``<think>`` being in the prompt.
     """
 
     def __init__(self, *, thinking: bool = False) -> None:
         self._place: Literal["before", "inside", "after"] = "inside" if thinking else "before"
         self._held = ""
+        self._end = _TAGS["<think>"]
 
     def push(self, text: str) -> Iterator[tuple[str, bool]]:
         """Take more text; yield pieces, and whether each is thinking. Tags belong to it."""
@@ -29,20 +30,21 @@ class ThinkingSplitter:
         if self._place == "before":
             rest = text.lstrip()
             blank = text[: len(text) - len(rest)]
-            if rest.startswith(_BEGIN):
-                self._place = "inside"
+            begin = next((tag for tag in _TAGS if rest.startswith(tag)), None)
+            if begin is not None:
+                self._place, self._end = "inside", _TAGS[begin]
                 yield from _piece(blank, False)
                 text = rest
-            elif _BEGIN.startswith(rest):
+            elif any(tag.startswith(rest) for tag in _TAGS):
                 text, self._held = blank, rest
             else:
                 self._place = "after"
         if self._place == "inside":
-            thought, end, text = text.partition(_END)
+            thought, end, text = text.partition(self._end)
             if end:
                 self._place = "after"
             else:
-                held = _n_held(thought)
+                held = _n_held(thought, self._end)
                 thought, self._held = thought[: len(thought) - held], thought[len(thought) - held :]
             yield from _piece(thought + end, True)
         yield from _piece(text, False)
@@ -53,10 +55,10 @@ class ThinkingSplitter:
         yield from _piece(text, self._place == "inside")
 
 
-def _n_held(text: str) -> int:
-    """How many characters at the end of ``text`` could begin the end tag."""
-    longest = min(len(_END) - 1, len(text))
-    return next((n for n in range(longest, 0, -1) if _END.startswith(text[-n:])), 0)
+def _n_held(text: str, tag: str) -> int:
+    """How many characters at the end of ``text`` could begin the tag."""
+    longest = min(len(tag) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if tag.startswith(text[-n:])), 0)
 
 
 def _piece(text: str, thinking: bool) -> Iterator[tuple[str, bool]]:

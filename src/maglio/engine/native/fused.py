@@ -18,8 +18,14 @@ def gate_and_up(n_ff: int) -> Sources:
     return _halves("ffn_gate.weight", up, up, n_ff)
 
 
-def query_key_value(tensors: Container[object], layer: int, spec: _core.AttentionSpec) -> Sources:
+def query_key_value(
+    tensors: Container[object],
+    layer: int,
+    spec: _core.AttentionSpec | _core.DeltaNetSpec | _core.ShortConvSpec,
+) -> Sources:
     """Queries, keys and values as row ranges of one tensor, in files that have it."""
+    if not isinstance(spec, _core.AttentionSpec):
+        return {}
     heads = spec.n_head * (2 if spec.gated else 1)
     query, key = heads * spec.head_dim, spec.n_kv_head * spec.head_dim
     if query + 2 * key >= _MOST_ROWS:
@@ -34,11 +40,14 @@ def query_key_value(tensors: Container[object], layer: int, spec: _core.Attentio
 
 
 def gate_and_up_of_experts(
-    tensors: Container[object], layer: int, spec: _core.ExpertsSpec
+    tensors: Container[object],
+    layer: int,
+    spec: _core.GatedSpec | _core.ExpertsSpec | _core.ParallelSpec,
 ) -> Sources:
     """Gate and up projections as halves of every expert's matrix, in files that have it so."""
     both = "ffn_gate_up_exps.weight"
-    if f"blk.{layer}.{both}" not in tensors:
+    spec = spec.experts if isinstance(spec, _core.ParallelSpec) else spec
+    if f"blk.{layer}.{both}" not in tensors or isinstance(spec, _core.GatedSpec):
         return {}
     return _halves("ffn_gate_exps.weight", "ffn_up_exps.weight", both, spec.n_ff)
 

@@ -1,13 +1,7 @@
-"""Metadata of a model file, as the page of a family reads it.
-
-A key that a family does not read would change what the model computes without anyone noticing, so
-it is refused by name, unless it is known to say nothing about the computation.
-"""
+"""What the page of a family says of a model, in terms of its metadata."""
 
 from __future__ import annotations
 
-import copy
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,25 +10,22 @@ import numpy.typing as npt
 from maglio import _core
 from maglio._core import GateActivation
 from maglio.engine.native import fused
-from maglio.engine.native.harmless import HARMLESS, HARMLESS_PREFIXES
+from maglio.engine.native.metadata import Metadata
 from maglio.engine.native.rotation import chosen_by_length, frequencies, scaled
-from maglio.errors import ModelFileError
 from maglio.gguf import ModelFile
 
 NO_ROPE = -1
 """What :meth:`Keys.attention` takes for layers without rotation."""
 
 MixerSpec = _core.AttentionSpec | _core.DeltaNetSpec | _core.ShortConvSpec
-FeedForwardSpec = _core.GatedSpec | _core.ExpertsSpec
+FeedForwardSpec = _core.GatedSpec | _core.ExpertsSpec | _core.ParallelSpec
 
-_PLAUSIBLE = 4096
-"""Most layers, and values of a head, for which anything is built; the core checks the rest."""
+_WIDEST = 4096
+"""Most values of a head for which anything is built; the core checks the rest."""
 
 
-class Keys:
-    """The metadata of a model under its architecture's name; remembers what was read.
-
-    An array of one value per layer that are all equal is read as that value.
+class Keys(Metadata):
+    """The metadata of a model, and descriptions of its parts that are made of it.
 
     Args:
         file: the open model file.
@@ -45,113 +36,14 @@ class Keys:
     """
 
     def __init__(self, file: ModelFile, n_ctx: int = 0) -> None:
-        self.architecture = file.text("general.architecture")
-        self._read: set[str] = set()
+        super().__init__(file)
         self._n_ctx = n_ctx
         self._ropes: list[_core.RopeSpec] = []
         self._rotated: list[int] = []
-        self._known_tensors: set[str] = set()
-        self._whole = file
-        n_layer = file.integer(f"{self.architecture}.block_count")
-        if n_layer > _PLAUSIBLE:
-            raise file.error(f"{n_layer} layers are not plausible")
-        self._file = copy.copy(file)
-        self._file.metadata = ChainMap(self._uniform_arrays(n_layer), dict(file.metadata))
-        self.n_layer = self.integer("block_count")
         self.n_embd = self.integer("embedding_length")
         self.n_head = self.integer("attention.head_count")
         self.mean_head_width = max(1, self.n_embd // self.n_head)
-        self.head_dim = self.integer("attention.key_length", self.mean_head_width)
-        if self.head_dim > _PLAUSIBLE or self.head_dim % 2 != 0:
-            raise file.error(f"heads of {self.head_dim} values are not supported")
-
-    @property
-    def layers(self) -> range:
-        """Indices of the layers."""
-        return range(self.n_layer)
-
-    @property
-    def known_tensors(self) -> set[str]:
-        """Tensors that were read here, not as weights."""
-        return self._known_tensors
-
-    def has(self, name: str) -> bool:
-        """Whether the file has a key."""
-        return self._key(name) in self._file.metadata
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        """Return a positive dimension or count."""
-        return self._file.integer(self._key(name), default)
-
-    def real(self, name: str, default: float | None = None) -> float:
-        """Return a positive number."""
-        return self._file.real(self._key(name), default)
-
-    def count(self, name: str, default: int = 0) -> int:
-        """Return a count that may be none."""
-        if self._is_zero(name) or (default == 0 and not self.has(name)):
-            return 0
-        return self.integer(name, default)
-
-    def factor(self, name: str, none: float = 1.0) -> float:
-        """Return a positive number; ``none`` if the key is absent or 0."""
-        return none if self._is_zero(name) or not self.has(name) else self.real(name)
-
-    def text(self, name: str, default: str) -> str:
-        """Return a string."""
-        return self._file.text(self._key(name)) if self.has(name) else default
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        """Return a truth value."""
-        self.only(name, default, not default)
-        return bool(self._file.metadata.get(self._key(name), default))
-
-    def flags(self, name: str) -> Sequence[object] | None:
-        """Return an array of one truth value per layer, or ``None`` if the key holds no array."""
-        flags = self.array(name)
-        if flags is None:
-            return None
-        if len(flags) != self.n_layer or not all(isinstance(f, bool | np.bool_) for f in flags):
-            raise self.error(name, "is not one truth value per layer")
-        return flags
-
-    def array(self, name: str) -> list[object] | None:
-        """Return the values of an array, or ``None`` if the key holds none."""
-        value = self._whole.metadata.get(self._key(name))
-        return list(value) if isinstance(value, list | np.ndarray) else None
-
-    def only(self, name: str, *allowed: object) -> None:
-        """Refuse a key by name unless it is absent or has one of these values."""
-        value = self._file.metadata.get(self._key(name), allowed[0])
-        if isinstance(value, list | np.ndarray) or value not in allowed:
-            raise self.error(name, f"is {value!r:.60}, which the native engine does not support")
-
-    def ignore(self, name: str) -> None:
-        """Take note of a key that other engines do not honour for this family either."""
-        self._key(name)
-
-    def error(self, name: str, problem: str) -> ModelFileError:
-        """Make an error about a key."""
-        return self._file.error(f"metadata {self._key(name)!r} {problem}")
-
-    def ignore_tensors(self, *prefixes: str) -> None:
-        """Take note of tensors that are left out."""
-        names = map(str, self._file.tensors)
-        self._known_tensors.update(name for name in names if name.startswith(prefixes))
-
-    def vector(self, name: str) -> npt.NDArray[np.float64] | None:
-        """Return the values of a tensor, or ``None`` if the file has none of that name."""
-        if name not in self._file.tensors:
-            return None
-        self._known_tensors.add(name)
-        try:
-            return np.asarray(_core.read_vector(self._file.header, name), np.float64)
-        except _core.GgufError as error:
-            raise self._file.error(str(error)) from error
-
-    def file_error(self, problem: str) -> ModelFileError:
-        """Make an error about the file."""
-        return self._file.error(problem)
+        self.head_dim = self._head_width("", self.mean_head_width)
 
     def original_context(self) -> int:
         """Positions that the model was trained for before its context was stretched."""
@@ -159,12 +51,17 @@ class Keys:
             "rope.scaling.original_context_length", self.integer("context_length", 2**30)
         )
 
+    def local_head_dim(self) -> int:
+        """Return the width of heads in layers with a sliding window, where it may be another."""
+        return self._head_width("_swa", self.head_dim)
+
     def attention(
         self,
         *,
         rope: int,
-        n_kv_head: int | None = None,
         window: int = 0,
+        head_dim: int | None = None,
+        n_kv_head: int | None = None,
         scale: float | None = None,
         cap: float = 0.0,
         head_norms: bool = False,
@@ -177,8 +74,9 @@ class Keys:
 
         Args:
             rope: what :meth:`rope` returned, or :data:`NO_ROPE`.
-            n_kv_head: heads of keys and values; what the file says of all layers when ``None``.
             window: positions a query sees, itself included; 0 for all.
+            head_dim: the width of a head; that of layers without a window when ``None``.
+            n_kv_head: heads of keys and values; what the file says of all layers when ``None``.
             scale: of the scores; one over the root of the head width when ``None``.
             cap: scores become ``cap * tanh(score / cap)``; 0 for none.
             head_norms: queries and keys are normed per head.
@@ -187,10 +85,6 @@ class Keys:
             sinks: every query head has a score without a value, ``attn_sinks``.
             gated: the query weight has a gate of the output after the query of each head.
         """
-        if self.integer("attention.value_length", self.head_dim) != self.head_dim:
-            raise self.error("attention.value_length", "is not the width of keys, as it has to be")
-        for name in ("attention.key_length_swa", "attention.value_length_swa"):
-            self.only(name, self.head_dim)
         self.only("attention.causal", True)
         if cap == 0:
             self.only("attn_logit_softcapping", 0)
@@ -199,8 +93,8 @@ class Keys:
         if n_kv_head is None:
             n_kv_head = self.integer("attention.head_count_kv", self.n_head)
         spec.n_kv_head = n_kv_head
-        spec.head_dim = self.head_dim
-        spec.scale = float(self.head_dim**-0.5) if scale is None else scale
+        spec.head_dim = self.head_dim if head_dim is None else head_dim
+        spec.scale = float(spec.head_dim**-0.5) if scale is None else scale
         spec.window = window
         spec.rope = rope
         spec.rotated = 0 if rope == NO_ROPE else self._rotated[rope]
@@ -212,10 +106,12 @@ class Keys:
         spec.gated = gated
         return spec
 
-    def gated(self, activation: GateActivation = GateActivation.SILU) -> _core.GatedSpec:
-        """Describe a gated feed-forward sub-layer."""
+    def gated(
+        self, activation: GateActivation = GateActivation.SILU, *, n_ff: int | None = None
+    ) -> _core.GatedSpec:
+        """Describe a gated feed-forward sub-layer, of the length of all layers by default."""
         spec = _core.GatedSpec()
-        spec.n_ff = self.integer("feed_forward_length")
+        spec.n_ff = self.integer("feed_forward_length") if n_ff is None else n_ff
         spec.activation = activation
         return spec
 
@@ -239,10 +135,21 @@ class Keys:
         rotated = self._rotated_values(partial)
         return self._add_rope(*scaled(self, base, rotated, yarn=yarn, details=yarn_details))
 
-    def local_rope(self, base: float = 10000.0) -> int:
-        """Add the rotation of layers with a sliding window, which is never scaled."""
+    def local_rope(self, base: float = 10000.0, *, head_dim: int | None = None) -> int:
+        """Add the rotation of layers with a sliding window, which is never scaled.
+
+        Args:
+            base: unless the file has one.
+            head_dim: as :meth:`attention` takes it.
+        """
         base = self.real("rope.freq_base_swa", base)
-        return self._add_rope(frequencies(base, self._rotated_values(partial=False)))
+        width = self._rotated_values(partial=False) if head_dim is None else head_dim
+        rotated = self.integer("rope.dimension_count_swa", self._rotated_values(partial=False))
+        if rotated != width:
+            raise self.error(
+                "rope.dimension_count_swa", "is not the width of a head, as it has to be"
+            )
+        return self._add_rope(frequencies(base, width))
 
     def long_rope(self, *, partial: bool = False) -> int:
         """Add a rotation whose factors are those for long contexts if sessions may become long."""
@@ -256,7 +163,7 @@ class Keys:
         name = "attention.sliding_window_pattern"
         flags = self.flags(name)
         if flags is not None:
-            return [bool(flag) for flag in flags]
+            return flags
         period = self.count(name, period)
         return [period == 0 or (layer + 1) % period != 0 for layer in self.layers]
 
@@ -275,6 +182,8 @@ class Keys:
         residual_scale: float = 1.0,
         logit_scale: float = 1.0,
         logit_cap: float = 0.0,
+        output_scales: Sequence[float] | None = None,
+        n_embd_per_layer: int = 0,
         tensors: Mapping[str, _core.Source] | None = None,
         output_norm: str = "output_norm.weight",
     ) -> _core.ModelSpec:
@@ -289,6 +198,8 @@ class Keys:
             residual_scale: a factor of what sub-layers add to the residual stream.
             logit_scale: a factor of every logit.
             logit_cap: logits become ``cap * tanh(logit / cap)``; 0 for none.
+            output_scales: a factor of the residual stream after each layer.
+            n_embd_per_layer: values of the embedding that each layer has of a token; 0 for none.
             tensors: where weights of a layer are that are not the tensors of their own names.
             output_norm: the tensor that norms what the last layer leaves.
         """
@@ -296,7 +207,7 @@ class Keys:
             self.only("final_logit_softcapping", 0)
         if isinstance(feed_forward, FeedForwardSpec):
             feed_forward = [feed_forward] * self.n_layer
-        if not any(isinstance(part, _core.ExpertsSpec) for part in feed_forward):
+        if all(isinstance(part, _core.GatedSpec) for part in feed_forward):
             for name in ("expert_count", "expert_group_count", "expert_group_used_count"):
                 self.only(name, 0)
         if "nextn_predict_layers" not in self._read:
@@ -314,48 +225,38 @@ class Keys:
         spec.residual_scale = residual_scale
         spec.logit_scale = logit_scale
         spec.logit_cap = logit_cap
+        spec.n_embd_per_layer = n_embd_per_layer
         spec.ropes = self._ropes
         spec.sources = {"output_norm.weight": _core.Source(output_norm)}
         spec.layers = [
             self._layer(i, mixer, part, tensors or {})
             for i, (mixer, part) in enumerate(zip(mixers, feed_forward, strict=True))
         ]
-        for layer in spec.layers:
+        for layer, scale in zip(spec.layers, output_scales or [1.0] * self.n_layer, strict=True):
             layer.pre_norms, layer.post_norms = pre_norms, post_norms
+            layer.output_scale = scale
         return spec
 
     def check_all_read(self) -> None:
-        """Refuse a key that nobody has read."""
-        prefix = self.architecture + "."
-        for key in self._file.metadata:
-            name = key.removeprefix(prefix)
-            if name == key or name in self._read or name in HARMLESS:
-                continue
-            if not name.startswith(HARMLESS_PREFIXES):
-                raise self.error(
-                    name[:60],
-                    f"is not part of the {self.architecture} models that the native engine knows, "
-                    "so its output could be wrong",
-                )
+        """Refuse a key that nobody has read, but for those that may be what they are by default."""
+        rotated = self.integer("rope.dimension_count", self.head_dim)
+        for name, default in (
+            ("attention.key_length_swa", self.head_dim),
+            ("attention.value_length_swa", self.head_dim),
+            ("rope.dimension_count_swa", rotated),
+        ):
+            if name not in self._read:
+                self.only(name, default)
+        super().check_all_read()
 
-    def _key(self, name: str) -> str:
-        self._read.add(name)
-        return f"{self.architecture}.{name}"
-
-    def _is_zero(self, name: str) -> bool:
-        value = self._file.metadata.get(self._key(name))
-        return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
-
-    def _uniform_arrays(self, n_layer: int) -> dict[str, object]:
-        uniform: dict[str, object] = {}
-        for key, value in self._whole.metadata.items():
-            if not key.startswith(self.architecture + "."):
-                continue
-            if isinstance(value, list | np.ndarray) and len(value) == n_layer:
-                items = value.tolist() if isinstance(value, np.ndarray) else value
-                if all(item == items[0] for item in items):
-                    uniform[key] = items[0]
-        return uniform
+    def _head_width(self, suffix: str, default: int) -> int:
+        keys, values = f"attention.key_length{suffix}", f"attention.value_length{suffix}"
+        width = self.integer(keys, default)
+        if width > _WIDEST or width % 2 != 0:
+            raise self.error(keys, f"is {width}, and heads of so many values are not supported")
+        if self.integer(values, width) != width:
+            raise self.error(values, "is not the width of keys, as it has to be")
+        return width
 
     def _layer(
         self,
@@ -367,12 +268,11 @@ class Keys:
         layer = _core.LayerSpec()
         layer.mixer = mixer
         layer.feed_forward = feed_forward
-        sources = dict(tensors)
-        if isinstance(mixer, _core.AttentionSpec):
-            sources |= fused.query_key_value(self._file.tensors, index, mixer)
-        if isinstance(feed_forward, _core.ExpertsSpec):
-            sources |= fused.gate_and_up_of_experts(self._file.tensors, index, feed_forward)
-        layer.sources = sources
+        layer.sources = {
+            **tensors,
+            **fused.query_key_value(self._file.tensors, index, mixer),
+            **fused.gate_and_up_of_experts(self._file.tensors, index, feed_forward),
+        }
         return layer
 
     def _add_rope(self, inverse: npt.NDArray[np.float64], magnitude: float = 1.0) -> int:
@@ -382,7 +282,6 @@ class Keys:
 
     def _rotated_values(self, partial: bool) -> int:
         rotated = self.integer("rope.dimension_count", self.head_dim)
-        self.only("rope.dimension_count_swa", rotated)
         if partial and rotated % 2 == 0 and rotated <= self.head_dim:
             return rotated
         if rotated != self.head_dim:
