@@ -126,7 +126,8 @@ extern "C" void unpack(const uint8_t* unit, int lane, float* values) {
     page = ctypes.CDLL(str(library))
     values = np.empty(256, np.float32)
     for lane, expected in enumerate(dequantize(rows, GGMLQuantizationType.TQ2_0)):
-        page.decode(rows[lane].ctypes.data_as(ctypes.c_void_p), values.ctypes.data_as(ctypes.c_void_p))
+        row, out = (array.ctypes.data_as(ctypes.c_void_p) for array in (rows[lane], values))
+        page.decode(row, out)
         np.testing.assert_array_equal(values, expected)
         page.unpack(
             unit.ctypes.data_as(ctypes.c_void_p), lane, values.ctypes.data_as(ctypes.c_void_p)
