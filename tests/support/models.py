@@ -168,7 +168,7 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
         return 1.0
     if stem in ("attn_q_norm", "attn_k_norm"):
         return _GAINS["attn_q"]
-    if family == "qwen35":
+    if family.startswith("qwen35"):
         return -0.5 if stem == "ssm_a" else 1.0
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
         factor = float(np.sqrt(shape.n_embd)) if family.startswith("gemma") else 1.0

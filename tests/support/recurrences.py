@@ -17,9 +17,7 @@ def convolved(x: Array, taps: Array) -> Array:
     return sum(padded[t : t + len(x)] * taps[:, t] for t in range(taps.shape[1]))
 
 
-def delta_net(
-    mixed: Array, rate: Array, decay: Array, *, n_k: int, n_v: int, eps: float
-) -> Array:
+def delta_net(mixed: Array, rate: Array, decay: Array, *, n_k: int, n_v: int, eps: float) -> Array:
     """Gated delta rule over rows of queries, keys and values; ``(position, value head, width)``."""
     n, d = len(mixed), mixed.shape[1] // (2 * n_k + n_v)
     q, k, v = np.split(mixed, [n_k * d, 2 * n_k * d], axis=1)

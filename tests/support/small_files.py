@@ -32,6 +32,8 @@ SMALL_SHAPES = {
     "granitemoe": Shape(1, 32, 2, 1, 16, 32, 20, 64, 0, True, 3, 2, 32),
     "qwen35": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 0, 0, 0, 1, 2, 16, 4),
     "lfm2": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, n_taps=3),
+    "qwen35moe": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, 32, 1, 2, 16, 4),
+    "lfm2moe": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, n_taps=3),
 }
 
 
