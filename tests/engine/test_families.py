@@ -246,6 +246,13 @@ HONOURED = {
     "phi3": {"rope.scaling.attn_factor"},
     "mistral3": {"rope.scaling.attn_factor"},
     "qwen35": {"attention.recurrent_layers", "nextn_predict_layers"},
+    "qwen35moe": {
+        "attention.recurrent_layers",
+        "nextn_predict_layers",
+        "expert_count",
+        "expert_group_count",
+    },
+    "lfm2moe": {"expert_count", "expert_group_count"},
 }
 
 
@@ -284,7 +291,7 @@ def test_arrays_of_one_value_are_that_value(workshop: Workshop, family: str) -> 
         n_ff = "feed_forward_length"
     for key, dtype in [
         ("attention.head_count", np.int32),
-        *([] if family == "lfm2" else [("attention.head_count_kv", np.uint32)]),
+        *([] if family.startswith("lfm2") else [("attention.head_count_kv", np.uint32)]),
         (n_ff, np.int32),
         ("attention.key_length", np.int32),
     ]:

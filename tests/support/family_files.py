@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from gguf import GGUFWriter, RopeScalingType
+from gguf import ExpertGatingFuncType, GGUFWriter, RopeScalingType
 
 Family = Literal[
     "llama",
@@ -27,16 +27,22 @@ Family = Literal[
     "granitemoe",
     "qwen35",
     "lfm2",
+    "qwen35moe",
+    "lfm2moe",
     "gemma4",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
-HEAD_NORMS = ("qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2", "gemma4")
-HYBRID = ("qwen35", "lfm2")
+HEAD_NORMS = (
+    "qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2", "qwen35moe", "lfm2moe", "gemma4",
+)  # fmt: skip
+HYBRID = ("qwen35", "lfm2", "qwen35moe", "lfm2moe")
 """Families whose layers are recurrent but for every second one in tiny files, fourth in others."""
 POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4", "gemma4")
 NO_PRE_NORMS = ("olmo2", "exaone4")
 FUSED_GATE = ("phi3", "glm4")
+LEADING_DENSE = 1
+"""First layers of lfm2moe without experts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,8 @@ TINY: dict[Family, Shape] = {
     "qwen35": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, 0, 0, 0, 2, 4, 80, 4),
     "lfm2": Shape(3, 96, 3, 1, 32, 160, 300, 256, 0, True, n_taps=3),
     "gemma4": Shape(6, 96, 4, 1, 32, 160, 301, 256, 32, True, n_per_layer=32, n_shared=3),
+    "qwen35moe": Shape(3, 96, 3, 1, 32, 64, 300, 256, 0, False, 5, 3, 96, 1, 2, 48, 4),
+    "lfm2moe": Shape(3, 96, 3, 1, 32, 64, 300, 256, 0, True, 5, 3, n_taps=3),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -123,6 +131,8 @@ TINY_K: dict[Family, Shape] = {
     "qwen35": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, 0, 0, 0, 2, 4, 64, 4),
     "lfm2": Shape(3, 256, 4, 2, 64, 512, 300, 256, 0, True, n_taps=3),
     "gemma4": Shape(6, 256, 4, 1, 128, 512, 301, 256, 32, True, n_per_layer=256, n_shared=3),
+    "qwen35moe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, False, 5, 3, 256, 1, 2, 128, 4),
+    "lfm2moe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, True, 5, 3, n_taps=3),
 }
 
 
@@ -170,7 +180,7 @@ def write_metadata(writer: GGUFWriter, family: Family, shape: Shape) -> None:
     writer.add_head_count(shape.n_head)
     heads = [
         0
-        if is_recurrent(family, shape, layer) and family == "lfm2"
+        if is_recurrent(family, shape, layer) and family.startswith("lfm2")
         else _n_kv_head(family, shape, layer)
         for layer in range(shape.n_layer)
     ]
@@ -205,7 +215,7 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_logit_scale(0.9)
     elif family == "glm4":
         writer.add_rope_dimension_count(shape.head_dim // 4 * 2)
-    elif family == "qwen35":
+    elif family.startswith("qwen35"):
         pairs = shape.head_dim // 4
         writer.add_rope_dimension_count(2 * pairs)
         writer.add_rope_dimension_sections([-(-(pairs - i) // 3) for i in range(3)] + [0])
@@ -215,8 +225,11 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_ssm_time_step_rank(shape.n_value_head)
         writer.add_ssm_group_count(shape.n_key_head)
         writer.add_full_attention_interval(_attention_interval(shape))
-    elif family == "lfm2":
+    elif family.startswith("lfm2"):
         writer.add_shortconv_l_cache(shape.n_taps)
+        if shape.n_expert:
+            writer.add_leading_dense_block_count(LEADING_DENSE)
+            writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
     elif family == "mistral3":
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(4.0)
@@ -281,7 +294,7 @@ def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]
     for layer in range(shape.n_layer):
         for name, dims in _layer_tensors(family, shape, layer):
             yield f"blk.{layer}.{name}", dims
-    yield f"{'token_embd' if family == 'lfm2' else 'output'}_norm.weight", (shape.n_embd,)
+    yield f"{'token_embd' if family.startswith('lfm2') else 'output'}_norm.weight", (shape.n_embd,)
     if not shape.tied:
         yield "output.weight", (shape.n_vocab, shape.n_embd)
 
@@ -313,7 +326,7 @@ def _layer_tensors(
     if family not in NO_PRE_NORMS:
         yield "attn_norm.weight", (shape.n_embd,)
     if is_recurrent(family, shape, layer):
-        yield from _delta_net(shape) if family == "qwen35" else _short_conv(shape)
+        yield from _delta_net(shape) if family.startswith("qwen35") else _short_conv(shape)
     elif family == "gemma4":
         yield from _gemma4_attention(shape, layer)
     else:
@@ -339,7 +352,7 @@ def _attention(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, .
     if family == "phi3":
         yield "attn_qkv.weight", (shape.n_q + 2 * shape.n_kv, embd)
     else:
-        yield "attn_q.weight", (shape.n_q * (2 if family == "qwen35" else 1), embd)
+        yield "attn_q.weight", (shape.n_q * (2 if family.startswith("qwen35") else 1), embd)
         yield "attn_k.weight", (shape.n_kv, embd)
         yield "attn_v.weight", (shape.n_kv, embd)
     yield "attn_output.weight", (embd, shape.n_q)
@@ -363,6 +376,7 @@ def _feed_forward(
     family: Family, shape: Shape, layer: int
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     embd, ff = shape.n_embd, shape.n_ff
+    is_dense = shape.n_expert == 0 or (family == "lfm2moe" and layer < LEADING_DENSE)
     if family == "gemma4":
         yield "layer_output_scale.weight", (1,)
         if shape.n_per_layer:
@@ -372,7 +386,7 @@ def _feed_forward(
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
-    if family == "qwen35":
+    if family.startswith("qwen35"):
         yield "post_attention_norm.weight", (embd,)  # of the feed-forward part's input
     elif family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
@@ -387,7 +401,7 @@ def _feed_forward(
         yield "ffn_down_exps.scale", (shape.n_expert,)
         for norm in ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"):
             yield f"{norm}.weight", (embd,)
-    if shape.n_expert:
+    if not is_dense:
         yield "ffn_gate_inp.weight", (shape.n_expert, embd)
         yield "ffn_gate_exps.weight", (shape.n_expert, ff, embd)
         yield "ffn_up_exps.weight", (shape.n_expert, ff, embd)
@@ -396,14 +410,17 @@ def _feed_forward(
             yield "ffn_gate_shexp.weight", (shape.n_shared_ff, embd)
             yield "ffn_up_shexp.weight", (shape.n_shared_ff, embd)
             yield "ffn_down_shexp.weight", (embd, shape.n_shared_ff)
-        if family == "qwen2moe":
+        if family in ("qwen2moe", "qwen35moe"):
             yield "ffn_gate_inp_shexp.weight", (embd,)
         if family == "gpt-oss":
             yield "ffn_gate_inp.bias", (shape.n_expert,)
             yield "ffn_gate_exps.bias", (shape.n_expert, ff)
             yield "ffn_up_exps.bias", (shape.n_expert, ff)
             yield "ffn_down_exps.bias", (shape.n_expert, embd)
+        if family == "lfm2moe":
+            yield "exp_probs_b.bias", (shape.n_expert,)
         return
+    ff = 2 * ff if shape.n_expert else ff
     if family in FUSED_GATE:
         yield "ffn_up.weight", (2 * ff, embd)
     else:

@@ -24,6 +24,15 @@ READ = {
     "granitemoe": {"expert_count", "expert_used_count"},
     "qwen2moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "lfm2": {"attention.sliding_window"},
+    "lfm2moe": {
+        "attention.sliding_window",
+        "expert_count",
+        "expert_used_count",
+        "expert_feed_forward_length",
+        "expert_gating_func",
+        "leading_dense_block_count",
+    },
+    "qwen35moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "qwen3moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "gpt-oss": {
         "attention.sliding_window",

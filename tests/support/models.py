@@ -174,7 +174,7 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
     if stem in ("attn_q_norm", "attn_k_norm"):
         # Gemma 4 does not scale scores.
         return _GAINS["attn_q"] * (shape.head_dim**-0.25 if family == "gemma4" else 1.0)
-    if family == "qwen35":
+    if family.startswith("qwen35"):
         return -0.5 if stem == "ssm_a" else 1.0
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
         factor = float(np.sqrt(shape.n_embd)) if family.startswith("gemma") else 1.0

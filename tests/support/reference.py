@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
-from support.expert_twin import Router, softmax
+from support.expert_twin import GATINGS, Router, softmax
 from support.recurrences import convolved, delta_net
 
 Array = npt.NDArray[Any]
@@ -106,7 +106,7 @@ class Reference:
             if name + "layer_output_scale.weight" in self.tensors:
                 x = x * self._weight(name + "layer_output_scale.weight")
         head = embedding if "output.weight" not in self.tensors else self._weight("output.weight")
-        norm = "token_embd_norm.weight" if self.family == "lfm2" else "output_norm.weight"
+        norm = "token_embd_norm.weight" if self.family.startswith("lfm2") else "output_norm.weight"
         logits = self._norm(x, norm) @ head.T / self._dtype.type(self.logit_scale)
         return soft_cap(logits, self.logit_cap)
 
@@ -122,7 +122,7 @@ class Reference:
         name = f"blk.{layer}."
         scale = self._dtype.type(self.residual_scale)
         after, before = name + "post_attention_norm.weight", name + "ffn_norm.weight"
-        if self.family in ("gpt-oss", "qwen35"):  # of another name
+        if self.family in ("gpt-oss", "qwen35", "qwen35moe"):  # of another name
             after, before = "", after
         h = self._mixer(layer, self._norm_if_there(x, name + "attn_norm.weight"))
         x = x + scale * self._norm_if_there(h, after)
@@ -335,6 +335,8 @@ class Reference:
         n_used = self._key("expert_used_count", 0)
         if self.family == "gpt-oss":
             return Router(n_used, "softmax of chosen", normalizes=False)
+        if self.family == "lfm2moe":
+            return Router(n_used, GATINGS[self._key("expert_gating_func")])
         return Router(n_used, normalizes=self.family != "qwen2moe")
 
     def _weight_or_zero(self, name: str) -> Array | float:
