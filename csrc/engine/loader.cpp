@@ -49,7 +49,8 @@ const GgufTensor& find(const GgufFile& file, const std::string& name) {
   if (tensor->bytes == 0) {
     throw GgufError("tensor '" + name + "' has the type " + tensor_type_name(tensor->type) +
                     ", which the native engine does not read; use a file whose tensors are of the "
-                    "types " + supported_types());
+                    "types " +
+                    supported_types());
   }
   return *tensor;
 }

@@ -32,6 +32,7 @@ from support.weight_formats import (
     FORMATS,
     K_FORMATS,
     Bytes,
+    Floats,
     random_normals,
     random_rows,
     random_words,
