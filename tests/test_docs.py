@@ -125,13 +125,11 @@ extern "C" void unpack(const uint8_t* unit, int lane, float* values) {
     unit = np.concatenate([words.ravel(), rows[:, 64:].ravel()])
     page = ctypes.CDLL(str(library))
     values = np.empty(256, np.float32)
+    out = values.ctypes.data_as(ctypes.c_void_p)
     for lane, expected in enumerate(dequantize(rows, GGMLQuantizationType.TQ2_0)):
-        row, out = (array.ctypes.data_as(ctypes.c_void_p) for array in (rows[lane], values))
-        page.decode(row, out)
+        page.decode(rows[lane].ctypes.data_as(ctypes.c_void_p), out)
         np.testing.assert_array_equal(values, expected)
-        page.unpack(
-            unit.ctypes.data_as(ctypes.c_void_p), lane, values.ctypes.data_as(ctypes.c_void_p)
-        )
+        page.unpack(unit.ctypes.data_as(ctypes.c_void_p), lane, out)
         np.testing.assert_array_equal(values, expected)
 
 

@@ -76,8 +76,8 @@ template <typename F>
 template <typename F, int kRows>
 void quantized_tile(const uint8_t* unit, const MatrixView& matrix, const RowsIn& in, Vec* total) {
   const int rows = kRows == 0 ? in.count : kRows;
-  // A whole unit at least, since a unit may not be read from front to back.
-  constexpr int kAhead = F::kUnitBytes < 1152 ? 1152 : F::kUnitBytes;
+  // Bytes. A unit of several blocks is not read from front to back, so all of it has to be there.
+  constexpr int kAhead = F::kBlocks == 1 ? 4 * F::kUnitBytes : F::kUnitBytes;
   constexpr int kBytes = F::kUnitBytes / F::kBlocks;
   const int blocks = matrix.cols / kBlockValues;
   const ByteVec table = load_table(matrix.table);

@@ -12,7 +12,7 @@ from support.gguf_bytes import STRING, UINT32, RawGguf
 from support.models import FAMILIES
 from support.small_files import Files, complaint, load, take_apart
 
-IQ4_XS = 23
+TQ2_0 = 35
 
 
 def test_what_was_put_together_again_is_the_same_file(sound: Files, folder: Path) -> None:
@@ -136,9 +136,12 @@ def _set(name: str, value: object) -> Callable[[RawGguf], None]:
         (_set("dims", [1024]), "1 x 1024, expected 32 x 32"),
         (_set("dims", [32, 16, 2]), "2 x 16 x 32, expected 32 x 32"),
         (_set("dims", [32, 16, 1, 2]), "shape of a matrix"),
-        (_set("kind", IQ4_XS), "IQ4_XS; supported are F32"),
-        (_set("kind", 4), "Q4_2; supported are F32"),
-        (_set("kind", 2**31), "unknown; supported are F32"),
+        (
+            _set("kind", TQ2_0),
+            "attn_q.weight' has the type TQ2_0, which the native engine does not read",
+        ),
+        (_set("kind", 4), "Q4_2, which the native engine does not read; use a file"),
+        (_set("kind", 2**31), "unknown, which the native engine does not read; use a file"),
         (lambda raw: raw.tensors.pop(QUERY), "'blk.0.attn_q.weight' is missing"),
         (lambda raw: raw.tensors.pop(b"token_embd.weight"), "'token_embd.weight' is missing"),
         (
