@@ -1,6 +1,6 @@
 """Maglio's native core: index structures, sampling, and the CPU engine."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 import enum
 import os
 from typing import Annotated, Final
@@ -148,23 +148,52 @@ class TensorInfo:
     def shape(self) -> list[int]:
         """Dimensions, innermost first."""
 
-class GgufFile:
-    """The header of a mapped GGUF file."""
+class GgufPart:
+    """A GGUF file: a whole model, or a part of one."""
 
-    def __init__(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+    def __init__(self, descriptor: int) -> None: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    @property
+    def n_tensors(self) -> int:
+        """Number of tensors in this part."""
+
+    def value(self, key: str, otherwise: object) -> object:
+        """One value of the metadata."""
 
     def metadata(self) -> dict[str, object]:
         """
         All metadata: numbers, strings, lists of strings and booleans, arrays of numbers.
         """
 
+class GgufFile:
+    """The tensors of a model, in one part or several."""
+
+    def __init__(self, parts: Sequence[GgufPart]) -> None: ...
+
     def tensors(self) -> list[TensorInfo]:
-        """The tensor directory, in file order."""
+        """The tensor directory, in the order of the parts."""
+
+    def check_unchanged(self) -> None:
+        """Raises GgufError when a part was written to since it was opened."""
+
+class KeptWeightsError(ValueError):
+    pass
 
 class GateActivation(enum.Enum):
     SILU = 0
 
     GELU_TANH = 1
+
+    CLAMPED_SWIGLU = 2
+
+class Gating(enum.Enum):
+    SOFTMAX = 0
+
+    SIGMOID = 1
 
 class RopeSpec:
     """A rotation: the angle per position of each pair."""
@@ -260,6 +289,12 @@ class AttentionSpec:
     def paired_rows(self, arg: bool, /) -> None: ...
 
     @property
+    def sinks(self) -> bool: ...
+
+    @sinks.setter
+    def sinks(self, arg: bool, /) -> None: ...
+
+    @property
     def gated(self) -> bool: ...
 
     @gated.setter
@@ -352,6 +387,24 @@ class ExpertsSpec:
     def n_used(self, arg: int, /) -> None: ...
 
     @property
+    def n_group(self) -> int: ...
+
+    @n_group.setter
+    def n_group(self, arg: int, /) -> None: ...
+
+    @property
+    def n_group_used(self) -> int: ...
+
+    @n_group_used.setter
+    def n_group_used(self, arg: int, /) -> None: ...
+
+    @property
+    def gating(self) -> Gating: ...
+
+    @gating.setter
+    def gating(self, arg: Gating, /) -> None: ...
+
+    @property
     def normalize(self) -> bool: ...
 
     @normalize.setter
@@ -362,6 +415,18 @@ class ExpertsSpec:
 
     @scale.setter
     def scale(self, arg: float, /) -> None: ...
+
+    @property
+    def n_shared_ff(self) -> int: ...
+
+    @n_shared_ff.setter
+    def n_shared_ff(self, arg: int, /) -> None: ...
+
+    @property
+    def weighs_shared(self) -> bool: ...
+
+    @weighs_shared.setter
+    def weighs_shared(self, arg: bool, /) -> None: ...
 
     @property
     def activation(self) -> GateActivation: ...
@@ -508,10 +573,37 @@ class Model:
     @property
     def weight_bytes(self) -> int: ...
 
-def load_model(file: GgufFile, spec: ModelSpec, known: Set[str], threads: int) -> Model:
-    """
-    Repacks the weights that ``spec`` describes; ``known`` names tensors read by the caller.
-    """
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the weights are pages of a file."""
+
+class ModelLoad:
+    """A model on its way into memory."""
+
+    def __init__(self, file: GgufFile, spec: ModelSpec, known: Set[str]) -> None:
+        """
+        Finds the weights that ``spec`` describes; ``known`` names tensors read by the caller.
+        """
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the repacked matrices."""
+
+    def cache_bytes(self, positions: int, type: CacheType) -> int:
+        """Bytes of a cache of so many positions."""
+
+    def read(self, threads: int, progress: Callable[[int, int], object] | None = None) -> Model:
+        """
+        Reads and repacks the weights, once; ``progress`` is told bytes done and in all.
+        """
+
+    def map(self, descriptor: int) -> Model:
+        """
+        Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are not of this model.
+        """
+
+    def keep(self, descriptor: int, progress: Callable[[int, int], object] | None = None) -> None:
+        """Writes the weights that were read to an open, empty file."""
 
 class Cache:
     """One sequence inside an engine: a table of shared pages."""
@@ -551,10 +643,17 @@ class Cache:
 def isa_names() -> list[str]:
     """Instruction sets this machine can run, best first."""
 
+class CacheType(enum.Enum):
+    """What keys and values are kept as."""
+
+    F16 = 0
+
+    Q8_0 = 1
+
 class Engine:
     """The forward pass of one model."""
 
-    def __init__(self, model: Model, isa: str, threads: int, cache_budget: int) -> None:
+    def __init__(self, model: Model, isa: str, threads: int, cache_type: CacheType, cache_budget: int) -> None:
         """
         Caches use at most ``cache_budget`` bytes at a time; 0 stands for no limit.
         """
