@@ -197,9 +197,9 @@ def test_a_cache_holds_two_states_and_the_rows_that_it_may_need(tiny: TinyModels
 
 def test_states_without_memory_are_refused_and_change_nothing(tiny: TinyModels) -> None:
     model = tiny.engine("qwen35", "Q4_0")._model
-    probe = _core.Engine(model, "", 1, 0)
+    probe = _core.Engine(model, "", 1, _core.CacheType.F16, 0)
     budget = 2 * probe.page_bytes + 3 * probe.state_bytes + 9 * probe.row_bytes
-    engine = _core.Engine(model, "", 1, budget)
+    engine = _core.Engine(model, "", 1, _core.CacheType.F16, budget)
     first, second = engine.new_cache(100), engine.new_cache(100)
     engine.forward([Segment(first, [1, 2, 3], 1)])
     with pytest.raises(OutOfMemoryError, match="inputs of recurrent layers"):
