@@ -113,13 +113,14 @@ struct TensorInfo {
   std::string type;
   bool supported;
   std::vector<uint64_t> shape;
+  uint64_t bytes;
 };
 
 std::vector<TensorInfo> tensors(const GgufFile& file) {
   std::vector<TensorInfo> out;
   for (const maglio::GgufTensor& t : file.tensors()) {
     out.push_back({text(t.name), maglio::tensor_type_name(t.type),
-                   maglio::block_geometry(t.type).values != 0, t.shape});
+                   maglio::block_geometry(t.type).values != 0, t.shape, t.bytes});
   }
   return out;
 }
@@ -143,7 +144,9 @@ void bind_gguf(nb::module_& m) {
       .def_ro("name", &TensorInfo::name)
       .def_ro("type", &TensorInfo::type, "Name of the storage type, such as ``Q4_K``.")
       .def_ro("supported", &TensorInfo::supported, "Whether the engine can read the type.")
-      .def_ro("shape", &TensorInfo::shape, "Dimensions, innermost first.");
+      .def_ro("shape", &TensorInfo::shape, "Dimensions, innermost first.")
+      .def_ro("bytes", &TensorInfo::bytes, "In the file; 0 if the type is not supported.");
+  m.def("tensor_types", &maglio::supported_types, "Names of the types that the engine can read.");
 
   nb::class_<GgufPart>(m, "GgufPart", "A GGUF file: a whole model, or a part of one.")
       .def(nb::init<int>(), nb::arg("descriptor"), nb::call_guard<nb::gil_scoped_release>())

@@ -43,6 +43,12 @@ std::vector<int32_t> rows_of_each(const Source& from, int rows, int matrices) {
   return order;
 }
 
+std::string readable_types() {
+  std::string names;
+  for (const std::string& type : supported_types()) names += (names.empty() ? "" : ", ") + type;
+  return names;
+}
+
 const GgufTensor& find(const GgufFile& file, const std::string& name) {
   const GgufTensor* tensor = file.find_tensor(name);
   if (tensor == nullptr) throw GgufError("tensor '" + name + "' is missing");
@@ -50,7 +56,7 @@ const GgufTensor& find(const GgufFile& file, const std::string& name) {
     throw GgufError("tensor '" + name + "' has the type " + tensor_type_name(tensor->type) +
                     ", which the native engine does not read; use a file whose tensors are of the "
                     "types " +
-                    supported_types());
+                    readable_types());
   }
   return *tensor;
 }

@@ -16,11 +16,11 @@ const char* tensor_type_name(uint32_t type) {
   return type < std::size(kNames) ? kNames[type] : "unknown";
 }
 
-std::string supported_types() {
-  std::string names;
+std::vector<std::string> supported_types() {
+  std::vector<std::string> names;
   for (uint32_t type = 0; type <= static_cast<uint32_t>(TensorType::kMXFP4); ++type) {
     if (block_geometry(type).values == 0) continue;
-    names += (names.empty() ? "" : ", ") + std::string(tensor_type_name(type));
+    names.push_back(tensor_type_name(type));
   }
   return names;
 }

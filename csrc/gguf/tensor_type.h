@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace maglio {
 
@@ -88,6 +89,6 @@ constexpr BlockGeometry block_geometry(uint32_t type) {
 const char* tensor_type_name(uint32_t type);
 
 // The names of those that are, for messages.
-std::string supported_types();
+std::vector<std::string> supported_types();
 
 }  // namespace maglio

@@ -148,6 +148,13 @@ class TensorInfo:
     def shape(self) -> list[int]:
         """Dimensions, innermost first."""
 
+    @property
+    def bytes(self) -> int:
+        """In the file; 0 if the type is not supported."""
+
+def tensor_types() -> list[str]:
+    """Names of the types that the engine can read."""
+
 class GgufPart:
     """A GGUF file: a whole model, or a part of one."""
 
@@ -283,10 +290,28 @@ class AttentionSpec:
     def wide_norms(self, arg: bool, /) -> None: ...
 
     @property
+    def value_norms(self) -> bool: ...
+
+    @value_norms.setter
+    def value_norms(self, arg: bool, /) -> None: ...
+
+    @property
     def paired_rows(self) -> bool: ...
 
     @paired_rows.setter
     def paired_rows(self, arg: bool, /) -> None: ...
+
+    @property
+    def keys_as_values(self) -> bool: ...
+
+    @keys_as_values.setter
+    def keys_as_values(self, arg: bool, /) -> None: ...
+
+    @property
+    def kv_layer(self) -> int: ...
+
+    @kv_layer.setter
+    def kv_layer(self, arg: int, /) -> None: ...
 
     @property
     def sinks(self) -> bool: ...
@@ -429,10 +454,27 @@ class ExpertsSpec:
     def weighs_shared(self, arg: bool, /) -> None: ...
 
     @property
+    def norms_router(self) -> bool: ...
+
+    @norms_router.setter
+    def norms_router(self, arg: bool, /) -> None: ...
+
+    @property
     def activation(self) -> GateActivation: ...
 
     @activation.setter
     def activation(self, arg: GateActivation, /) -> None: ...
+
+class ParallelSpec:
+    """Two feed-forward sub-layers beside each other."""
+
+    def __init__(self, dense: GatedSpec, experts: ExpertsSpec) -> None: ...
+
+    @property
+    def dense(self) -> GatedSpec: ...
+
+    @property
+    def experts(self) -> ExpertsSpec: ...
 
 class LayerSpec:
     """The shape of a layer."""
@@ -446,10 +488,10 @@ class LayerSpec:
     def mixer(self, arg: AttentionSpec | DeltaNetSpec | ShortConvSpec, /) -> None: ...
 
     @property
-    def feed_forward(self) -> GatedSpec | ExpertsSpec: ...
+    def feed_forward(self) -> GatedSpec | ExpertsSpec | ParallelSpec: ...
 
     @feed_forward.setter
-    def feed_forward(self, arg: GatedSpec | ExpertsSpec, /) -> None: ...
+    def feed_forward(self, arg: GatedSpec | ExpertsSpec | ParallelSpec, /) -> None: ...
 
     @property
     def pre_norms(self) -> bool: ...
@@ -462,6 +504,12 @@ class LayerSpec:
 
     @post_norms.setter
     def post_norms(self, arg: bool, /) -> None: ...
+
+    @property
+    def output_scale(self) -> float: ...
+
+    @output_scale.setter
+    def output_scale(self, arg: float, /) -> None: ...
 
     @property
     def sources(self) -> dict[str, Source]: ...
@@ -509,6 +557,12 @@ class ModelSpec:
 
     @residual_scale.setter
     def residual_scale(self, arg: float, /) -> None: ...
+
+    @property
+    def n_embd_per_layer(self) -> int: ...
+
+    @n_embd_per_layer.setter
+    def n_embd_per_layer(self, arg: int, /) -> None: ...
 
     @property
     def logit_scale(self) -> float: ...

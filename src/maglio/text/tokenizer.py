@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from maglio.errors import ModelFileError
@@ -98,6 +98,16 @@ class Tokenizer(Protocol):
         ...
 
 
+TOKENIZERS: Mapping[str, Callable[[Metadata], Tokenizer]] = {
+    "gpt2": BpeTokenizer,
+    "llama": SpmTokenizer,
+    "gemma4": Gemma4Tokenizer,
+    "none": AbsentTokenizer,
+    "no_vocab": AbsentTokenizer,
+}
+"""What there is for each ``tokenizer.ggml.model``."""
+
+
 def from_metadata(metadata: Mapping[str, object]) -> Tokenizer:
     """Build the tokenizer that a GGUF file's metadata describes.
 
@@ -107,14 +117,8 @@ def from_metadata(metadata: Mapping[str, object]) -> Tokenizer:
     """
     values = Metadata(metadata)
     model = values.text("tokenizer.ggml.model")
-    if model == "gpt2":
-        return BpeTokenizer(values)
-    if model == "llama":
-        return SpmTokenizer(values)
-    if model == "gemma4":
-        return Gemma4Tokenizer(values)
-    if model in ("none", "no_vocab"):
-        return AbsentTokenizer(values)
+    if model in TOKENIZERS:
+        return TOKENIZERS[model](values)
     raise ModelFileError(
         f"model file has the tokenizer model {model!r}; supported are gpt2 (byte-level BPE), "
         "llama (SentencePiece), gemma4, and none"

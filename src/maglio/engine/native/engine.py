@@ -19,7 +19,7 @@ from maglio.kept_weights import KeptWeights
 _MAX_THREADS = 256
 _NO_LIMIT = 0
 
-_KV_CACHES = {"f16": _core.CacheType.F16, "q8_0": _core.CacheType.Q8_0}
+KV_CACHES = {"f16": _core.CacheType.F16, "q8_0": _core.CacheType.Q8_0}
 """Precisions of the KV cache by name."""
 
 
@@ -61,7 +61,7 @@ class NativeEngine:
         threads = machine.physical_cores() if threads is None else threads
         check_int("n_ctx", n_ctx, 1, 2**30)
         check_int("threads", threads, 1, _MAX_THREADS)
-        check_choice("kv_cache", kv_cache, tuple(_KV_CACHES))
+        check_choice("kv_cache", kv_cache, tuple(KV_CACHES))
         isa = machine.choose_isa()
         self.path: Path = file.path
         self._kv_cache = kv_cache
@@ -72,13 +72,13 @@ class NativeEngine:
             file,
             threads=threads,
             n_ctx=self._n_ctx,
-            cache_type=_KV_CACHES[kv_cache],
+            cache_type=KV_CACHES[kv_cache],
             kept=kept,
             on_load=on_load,
         )
         self._n_vocab: int = self._model.spec.n_vocab
         self._core = _core.Engine(
-            self._model, isa, threads, _KV_CACHES[kv_cache], _cache_budget(self._model)
+            self._model, isa, threads, KV_CACHES[kv_cache], _cache_budget(self._model)
         )
 
     @property

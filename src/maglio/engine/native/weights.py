@@ -44,7 +44,7 @@ def load_model(
         OutOfMemoryError: weights and a short cache do not fit in memory.
     """
     try:
-        loading = _plan(file, n_ctx)
+        loading = plan_model(file, n_ctx=n_ctx)
         mapped = None if kept is None else kept.map(loading)
         if mapped is not None:
             return mapped
@@ -61,7 +61,12 @@ def load_model(
         raise OutOfMemoryError(f"no memory for the weights of {file.path}; {_ADVICE}") from error
 
 
-def _plan(file: ModelFile, n_ctx: int) -> _core.ModelLoad:
+def plan_model(file: ModelFile, *, n_ctx: int = 0) -> _core.ModelLoad:
+    """Find every tensor that a model needs, and read none of the large ones.
+
+    Raises:
+        ModelFileError: as :func:`load_model`.
+    """
     architecture = file.text("general.architecture")
     family = all_families().get(architecture)
     if family is None:
@@ -75,7 +80,10 @@ def _plan(file: ModelFile, n_ctx: int) -> _core.ModelLoad:
     complaint = spec.check()
     if complaint:
         raise file.error(complaint)
-    return _core.ModelLoad(file.header, spec, keys.known_tensors)
+    try:
+        return _core.ModelLoad(file.header, spec, keys.known_tensors)
+    except _core.GgufError as error:
+        raise file.error(str(error)) from error
 
 
 def _check_memory(file: ModelFile, loading: _core.ModelLoad, cache: int) -> None:
