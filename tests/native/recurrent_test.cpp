@@ -126,7 +126,7 @@ void a_forward_without_memory_changes_nothing() {
   const size_t enough = 3 * page + 6 * state + 16 * row;
   int done = 0;
   for (size_t budget = page; budget <= enough; budget += row) {
-    Engine engine(model, *maglio::find_kernels(""), 1, budget);
+    Engine engine(model, *maglio::find_kernels(""), 1, maglio::CacheType::kF16, budget);
     const std::shared_ptr<Cache> one = engine.new_cache(16), two = engine.new_cache(16);
     try {
       rows_of(engine, *one, first, 1);

@@ -214,8 +214,7 @@ inline maglio::ModelSpec ragged_spec() {
 // Recurrent layers of both kinds around attention with gates.
 inline maglio::ModelSpec hybrid_spec() {
   maglio::ModelSpec hybrid = spec();
-  hybrid.layers.erase(hybrid.layers.begin(), hybrid.layers.begin() + 2);
-  hybrid.layers.insert(hybrid.layers.begin(), 2, maglio::LayerSpec{});
+  hybrid.layers = {maglio::LayerSpec{}, maglio::LayerSpec{}, hybrid.layers[2]};
   maglio::AttentionSpec& attention = std::get<maglio::AttentionSpec>(hybrid.layers[2].mixer);
   attention.wide_norms = false;
   attention.head_norms = attention.gated = true;
