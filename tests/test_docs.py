@@ -109,8 +109,12 @@ extern "C" void unpack(const uint8_t* unit, int lane, float* values) {
   for (int i = 0; i < 256; ++i) {
     Block out;
     FormatTQ2_0::unpack(unit, head, i / 32, ByteVec(), out);
-    const int code = out.codes[i % 32 / 4].bytes[4 * lane + i % 4];
-    values[i] = out.scales[0].v[lane] * static_cast<float>(code - (1 << FormatTQ2_0::kShift));
+    uint8_t codes[64];
+    std::memcpy(codes, &out.codes[i % 32 / 4], sizeof(codes));
+    float scales[16];
+    store(scales, out.scales[0]);
+    const int code = codes[4 * lane + i % 4];
+    values[i] = scales[lane] * static_cast<float>(code - (1 << FormatTQ2_0::kShift));
   }
 }
 """

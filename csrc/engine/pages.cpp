@@ -67,10 +67,10 @@ std::vector<PageRef> PagePool::lend(size_t count) {
   if (count == 0) return loan;
   std::vector<std::unique_ptr<Page>> taken;
   const std::lock_guard<std::mutex> lock(mutex_);
-  loan.reserve(count);
-  taken.reserve(count);
   if (!account_->take(count, page_bytes_)) refuse(count);
   try {
+    loan.reserve(count);
+    taken.reserve(count);
     while (taken.size() < count) taken.push_back(take());
   } catch (const std::bad_alloc&) {
     account_->give_back(count * page_bytes_);

@@ -295,13 +295,14 @@ void a_model_with_a_wrong_part_does_not_pass_its_check() {
   const std::shared_ptr<Model> model = small_model::make(TensorType::kF32);
   const size_t bytes = model->weight_bytes();
   maglio::Attention& attention = std::get<maglio::Attention>(model->layers[0].mixer);
-  const size_t value_bytes = attention.value.bytes();
-  attention.value = maglio::Matrix();
-  CHECK(model->weight_bytes() == bytes - value_bytes);
-  CHECK(model->check().find("'blk.0.attn_v.weight' is 0 x 0, expected 64 x 256") !=
+  const size_t key_bytes = attention.key.bytes();
+  CHECK(key_bytes > 0);
+  attention.key = maglio::Matrix();
+  CHECK(model->weight_bytes() == bytes - key_bytes);
+  CHECK(model->check().find("'blk.0.attn_k.weight' is 0 x 0, expected 64 x 256") !=
         std::string::npos);
   model->layers[1].mixer_post_norm = maglio::Vector(256);
-  std::get<maglio::Attention>(model->layers[0].mixer).value =
+  std::get<maglio::Attention>(model->layers[0].mixer).key =
       small_model::matrix(TensorType::kF32, 64, 256);
   CHECK(model->check() == "tensor 'blk.1.post_attention_norm.weight' is superfluous");
 }

@@ -210,7 +210,7 @@ def test_any_text_renders_as_stock_jinja_renders_it(text, name):
         eos_token=eos,
         unk_token="",
         pad_token="",
-        messages=messages,
+        messages=deepcopy(messages),  # which some change
         tools=tools,
         add_generation_prompt=True,
     )
