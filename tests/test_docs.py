@@ -16,6 +16,7 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
 import maglio
+from maglio.engine.native.families import all_families
 from support.chat_model import TEMPLATE, vocabulary
 from support.gguf_bytes import RawGguf
 from support.models import TINY, write_model
@@ -73,6 +74,8 @@ def desk(text_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "notes.txt").write_text("The reading room opens at nine.\n")
     (tmp_path / "shapes.py").write_text("class Rectangle:\n    sides = 4\n")
     monkeypatch.chdir(tmp_path)
+    # The family that a page adds is gone after it.
+    monkeypatch.setitem(all_families(), "gemma", None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("maglio.loading.default_model_path", lambda: tmp_path / "model.gguf")
     return tmp_path

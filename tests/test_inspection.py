@@ -38,8 +38,10 @@ def test_memory_is_said_as_loading_takes_it(tiny, family):
     assert seen.memory.cache_per_token == engine.page_bytes / 64
 
 
-def test_a_tokenizer_that_is_missing_is_why_a_file_does_not_run(tiny):
-    seen = inspection.inspect(tiny.path("llama", "Q8_0"))
+def test_an_unknown_tokenizer_is_why_a_file_does_not_run(tiny, tmp_path):
+    path = tmp_path / "other.gguf"
+    path.write_bytes(tiny.path("llama", "Q8_0").read_bytes().replace(b"none", b"nine"))
+    seen = inspection.inspect(path)
     assert not seen.runs
     assert "tokenizer" in seen.problems[0]
     assert str(seen.path) not in seen.problems[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,8 @@ class Memory:
     weights: int
     cache_per_token: float
     """In the default type of cache."""
+    cache_once: float
+    """Of every sequence beside its tokens: the states of recurrent layers."""
     available: int | None
     """``None`` where the system does not say."""
 
@@ -90,9 +92,7 @@ class Inspection:
 def supported() -> Supported:
     """List what this build can run."""
     return Supported(
-        architectures={
-            name: _first_line(page.__module__) for name, page in sorted(all_families().items())
-        },
+        architectures={name: _first_line(page) for name, page in sorted(all_families().items())},
         formats=tuple(_core.tensor_types()),
         tokenizers=tuple(TOKENIZERS),
         pretokenizers=tuple(sorted(pretokenizer_names())),
@@ -144,8 +144,10 @@ def _engine_memory(file: ModelFile) -> tuple[Memory | None, str]:
         plan = plan_model(file)
     except MaglioError as error:
         return None, _without_path(file, error)
-    per_token = plan.cache_bytes(_POSITIONS, KV_CACHES["f16"]) / _POSITIONS
-    return Memory(plan.weight_bytes, per_token, machine.available_memory()), ""
+    some, more = (plan.cache_bytes(n * _POSITIONS, KV_CACHES["f16"]) for n in (1, 2))
+    per_token = (more - some) / _POSITIONS
+    once = some - per_token * _POSITIONS
+    return Memory(plan.weight_bytes, per_token, once, machine.available_memory()), ""
 
 
 def _vocabulary(file: ModelFile) -> tuple[int, str]:
@@ -184,5 +186,8 @@ def _text(file: ModelFile, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _first_line(module: str) -> str:
-    return (sys.modules[module].__doc__ or "").splitlines()[0].rstrip(".")
+def _first_line(page: Callable[..., object]) -> str:
+    """What the module of a page says of itself; the page, if it has no module."""
+    module = sys.modules.get(page.__module__)
+    text = (module and module.__doc__) or page.__doc__ or ""
+    return text.split("\n", 1)[0].rstrip(".")

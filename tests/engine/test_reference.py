@@ -35,8 +35,8 @@ rounded the other way in the reference, and later layers follow."""
 
 EXPERTS = tuple(family for family in FAMILIES if TINY[family].n_expert)
 ROWS_THAT_FLIP = 5
-"""Of 100, in quantized files with experts. Where the last expert taken and the first one left out are
-nearly level, rounding swaps them, and the row is another one; those rows have the smallest margins."""
+"""Of 100, in quantized files with experts. Where the last expert taken and the first one left out
+are nearly level, rounding swaps them, and the row is another one."""
 
 
 def mean_kl(engine: NativeEngine, reference: Reference, *, but: int = 0) -> float:

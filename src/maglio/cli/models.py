@@ -74,7 +74,7 @@ def _show(seen: Inspection) -> None:
 
 def _memory(memory: Memory) -> Iterable[str]:
     yield f"weights {_size(memory.weights)}"
-    cache = memory.cache_per_token * _EXAMPLE_POSITIONS
+    cache = memory.cache_once + memory.cache_per_token * _EXAMPLE_POSITIONS
     yield f"cache {_size(cache)} at {_EXAMPLE_POSITIONS:,} tokens"
     if memory.available is not None:
         yield f"available {_size(memory.available)}"
