@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/elementary.h"
 #include "engine/pass.h"
 
 namespace maglio {
@@ -66,10 +67,11 @@ void DeltaRun::weigh(const float* input, int row, int head) const {
   const double decay = input[spec.channels() + head],
                rate = input[spec.channels() + spec.heads_width() + head];
   const double x = decay + weights.decay_bias[static_cast<size_t>(head)];
-  const double softplus = x > 20 ? x : std::log1p(std::exp(x));
+  // Also for NaN, which stays.
+  const double softplus = x <= 20 ? natural_log(1 + exponential(x)) : x;
   const double g = softplus * weights.decay_scale[static_cast<size_t>(head)];
-  pass.scratch.recurrent.decays[at] = static_cast<float>(std::exp(g));
-  pass.scratch.recurrent.rates[at] = static_cast<float>(1 / (1 + std::exp(-rate)));
+  pass.scratch.recurrent.decays[at] = static_cast<float>(exponential(g));
+  pass.scratch.recurrent.rates[at] = static_cast<float>(1 / (1 + exponential(-rate)));
 }
 
 void DeltaRun::mix_rows() const {

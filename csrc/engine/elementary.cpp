@@ -60,4 +60,16 @@ double natural_log(double x) {
   return exponent * kLn2 + 2.0 * z * sum;
 }
 
+double exponential(double x) {
+  if (x != x) return x;
+  if (x > 700) return std::numeric_limits<double>::infinity();
+  if (x < -700) return 0;
+  // x = n ln 2 + r with |r| below 0.35, ln 2 in two parts of which n times the first is exact.
+  const double n = std::nearbyint(x * 0x1.71547652b82fep+0);
+  const double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  double sum = 1;
+  for (int k = 14; k > 0; --k) sum = 1 + r * sum / k;
+  return std::ldexp(sum, static_cast<int>(n));
+}
+
 }  // namespace maglio

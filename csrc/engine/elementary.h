@@ -13,4 +13,7 @@ CosSin cos_sin(double angle);
 // Of a finite normal number above zero, within 2e-15 of the result or of 1.
 double natural_log(double x);
 
+// e to the power of x, within 1e-15 of the result; 0 below -700, infinite above 700.
+double exponential(double x);
+
 }  // namespace maglio

@@ -84,6 +84,11 @@ void angles_and_logarithms_are_those_of_the_c_library() {
   }
   CHECK(maglio::cos_sin(0).cosine == 1 && maglio::cos_sin(0).sine == 0);
   CHECK(maglio::natural_log(1) == 0);
+  for (double x = -699; x < 699; x += 0.0137) {
+    CHECK(std::fabs(maglio::exponential(x) - std::exp(x)) < 1e-15 * std::exp(x));
+  }
+  CHECK(maglio::exponential(0) == 1 && maglio::exponential(-1e9) == 0);
+  CHECK(std::isinf(maglio::exponential(1e9)) && std::isnan(maglio::exponential(std::nan(""))));
   const double infinity = std::numeric_limits<double>::infinity();
   for (double angle : {1e300, infinity, -infinity, infinity - infinity}) {
     CHECK(std::isnan(maglio::cos_sin(angle).cosine) && std::isnan(maglio::cos_sin(angle).sine));
