@@ -208,8 +208,7 @@ void AttentionRun::hand_over() const {
 }  // namespace
 
 bool Attention::reads_codes() const {
-  const auto reads = [](const Matrix& m) { return !m.empty() && is_quantized(m.view().layout); };
-  return reads(query) || reads(key) || reads(value);
+  return query.reads_codes() || key.reads_codes() || value.reads_codes();
 }
 
 void Attention::run(Pass& pass, int member, int layer) const {

@@ -8,8 +8,6 @@
 namespace maglio {
 namespace {
 
-bool reads_codes_of(const Matrix& m) { return !m.empty() && is_quantized(m.view().layout); }
-
 // A member's part of the sub-layer.
 struct ExpertsRun {
   Pass& pass;
@@ -44,7 +42,7 @@ void ExpertsRun::norm_router(int row) const {
   pass.kernels.rms_norm(pass.residual(row), weights.router_norm.data(), n_embd,
                         pass.model.spec.norm_eps, out);
   for (int i = 0; i < n_embd; ++i) out[i] *= shrink;
-  if (reads_codes_of(weights.router)) pass.kernels.quantize(in, at * blocks, (at + 1) * blocks);
+  if (weights.router.reads_codes()) pass.kernels.quantize(in, at * blocks, (at + 1) * blocks);
 }
 
 void ExpertsRun::ask_router(int phase) const {
@@ -101,7 +99,7 @@ void ExpertsRun::route() const {
 void ExpertsRun::gather() const {
   const Activations from = pass.scratch.embd_in.view(n_embd), to = own.in.view(n_embd);
   const size_t cols = static_cast<size_t>(n_embd), blocks = cols / kBlockValues;
-  const bool gate_codes = reads_codes_of(weights.gate), up_codes = reads_codes_of(weights.up);
+  const bool gate_codes = weights.gate.reads_codes(), up_codes = weights.up.reads_codes();
   const auto copy = [](const auto* source, auto* target, size_t row, size_t place, size_t n) {
     std::copy_n(source + row * n, n, target + place * n);
   };
@@ -176,8 +174,8 @@ void ExpertsRun::add_up(int row) const {
 }  // namespace
 
 bool Experts::reads_codes() const {
-  return reads_codes_of(router) || reads_codes_of(gate) || reads_codes_of(up) ||
-         reads_codes_of(shared_gate) || reads_codes_of(shared_up) || reads_codes_of(shared_router);
+  return router.reads_codes() || gate.reads_codes() || up.reads_codes() ||
+         shared_gate.reads_codes() || shared_up.reads_codes() || shared_router.reads_codes();
 }
 
 void Experts::run(Pass& pass, int member, int layer) const {

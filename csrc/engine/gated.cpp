@@ -20,9 +20,7 @@ void add_bias(const Pass& pass, const Vector& bias, float* values, size_t begin,
 
 }  // namespace
 
-bool Gated::reads_codes() const {
-  return is_quantized(gate.view().layout) || is_quantized(up.view().layout);
-}
+bool Gated::reads_codes() const { return gate.reads_codes() || up.reads_codes(); }
 
 void Gated::run(Pass& pass, int member, int layer) const {
   Scratch& s = pass.scratch;

@@ -34,6 +34,8 @@ class Matrix {
   void unpack_row(int row, float* out) const;
 
   bool empty() const { return rows_ == 0; }
+  // Whether a product with it reads activations in 8 bits.
+  bool reads_codes() const { return !empty() && is_quantized(view().layout); }
   int rows() const { return rows_; }
   int cols() const { return cols_; }
   int tiles() const { return (rows_ + kTileRows - 1) / kTileRows; }
