@@ -2,15 +2,18 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "bindings.h"
+#include "sample/mass.h"
 #include "sample/philox.h"
 #include "sample/topk.h"
 
@@ -20,17 +23,26 @@ using namespace nb::literals;
 namespace {
 
 using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Mask = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<nb::numpy, int32_t, nb::ndim<2>>;
 
-int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position) {
+int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position,
+               const std::optional<Mask>& mask) {
   if (row.shape(0) != sampler.vocab()) {
     throw std::invalid_argument("row holds " + std::to_string(row.shape(0)) +
                                 " logits, must hold " + std::to_string(sampler.vocab()) +
                                 " (n_vocab)");
   }
+  const size_t words = maglio::mask_words(sampler.vocab());
+  if (mask && mask->shape(0) != words) {
+    throw std::invalid_argument("mask holds " + std::to_string(mask->shape(0)) +
+                                " words, must hold " + std::to_string(words) +
+                                " (a bit for each token)");
+  }
+  const int32_t* const bits = mask ? mask->data() : nullptr;
   nb::gil_scoped_release unlocked;
-  return sampler.sample(row.data(), position);
+  return sampler.sample(row.data(), position, reinterpret_cast<const uint32_t*>(bits));
 }
 
 Ids topk_rows(const Rows& rows, size_t count) {
@@ -42,6 +54,11 @@ Ids topk_rows(const Rows& rows, size_t count) {
   int32_t* const data = ids.release();
   nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<int32_t*>(p); });
   return Ids(data, {rows.shape(0), count}, owner);
+}
+
+double log_mass(const Row& row) {
+  nb::gil_scoped_release unlocked;
+  return maglio::log_mass(row.data(), row.shape(0));
 }
 
 void translate_invalid_logits(const std::exception_ptr& error, void*) {
@@ -144,7 +161,8 @@ void bind_sampler(nb::module_& m) {
           "tokens"_a)
       .def("begin_answer", &maglio::Sampler::begin_answer, "index"_a)
       .def("truncate", &maglio::Sampler::truncate, "length"_a)
-      .def("sample", &sample, "row"_a.noconvert(), "position"_a)
+      .def("sample", &sample, "row"_a.noconvert(), "position"_a,
+           "mask"_a.noconvert().none() = nb::none())
       .def("check", &maglio::Sampler::check)
       .def_prop_ro("n_vocab", &maglio::Sampler::vocab)
       .def_prop_ro("length", &maglio::Sampler::length);
@@ -152,6 +170,9 @@ void bind_sampler(nb::module_& m) {
   m.def("topk_rows", &topk_rows, "rows"_a.noconvert(), "count"_a,
         "Ids of the `count` largest logits of each row, int32 (k, count), best first, ties to the "
         "lowest id, NaN last. Takes float32 (k, vocab).");
+  m.def("log_mass", &log_mass, "row"_a.noconvert(),
+        "Natural logarithm of the sum of exp(logit) over a float32 row: a token's log-probability "
+        "is its logit less this. NaN or infinite where the row cannot be sampled.");
   m.def("philox4x32", &maglio::philox4x32, "counter"_a, "key"_a,
         "Ten rounds of Philox4x32 on a counter of four words under a key of two.");
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/elementary.h"
 #include "engine/pass.h"
+#include "math/elementary.h"
 
 namespace maglio {
 namespace {

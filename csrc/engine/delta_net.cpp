@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/elementary.h"
 #include "engine/pass.h"
+#include "math/elementary.h"
 
 namespace maglio {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/rope.h"
 
-#include "engine/elementary.h"
+#include "math/elementary.h"
 
 namespace maglio {
 namespace {

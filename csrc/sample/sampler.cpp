@@ -150,8 +150,8 @@ void Sampler::truncate(uint64_t length) {
   for (; length_ > length; --length_) history_.pop();
 }
 
-int32_t Sampler::sample(const float* row, uint64_t position) {
-  const float* const logits = adjusted(row);
+int32_t Sampler::sample(const float* row, uint64_t position, const uint32_t* mask) {
+  const float* const logits = adjusted(row, mask);
   const bool has_nan = block_maxima(logits, vocab_, &maxima_);
   const float best = *std::max_element(maxima_.begin(), maxima_.end());
   if (has_nan || best == kInfinity || best == -kInfinity) throw_invalid(logits, vocab_);
@@ -196,9 +196,10 @@ void Sampler::apply(Step step, uint64_t position) {
 }
 
 // The row itself, or a copy of it where something has to be written.
-const float* Sampler::adjusted(const float* row) {
-  if (params_.logit_bias.empty() && history_.tokens().empty()) return row;
+const float* Sampler::adjusted(const float* row, const uint32_t* mask) {
+  if (params_.logit_bias.empty() && history_.tokens().empty() && mask == nullptr) return row;
   logits_.assign(row, row + vocab_);
+  if (mask != nullptr) forbid(mask);
   for (const Step step : on_row_) {
     if (step == Step::kPenalties) penalize();
     if (step == Step::kDry && dry_.active()) dry_.apply(history_.tokens(), logits_.data());
@@ -208,6 +209,19 @@ const float* Sampler::adjusted(const float* row) {
     }
   }
   return logits_.data();
+}
+
+// -inf stays what it is under penalties and finite biases. A NaN of the engine stays one too.
+void Sampler::forbid(const uint32_t* mask) {
+  for (size_t word = 0; word < mask_words(vocab_); ++word) {
+    const uint32_t bits = mask[word];
+    if (bits == ~uint32_t{0}) continue;
+    const size_t end = std::min(vocab_, (word + 1) * 32);
+    for (size_t id = word * 32; id < end; ++id) {
+      const bool allowed = (bits >> (id % 32) & 1) != 0;
+      if (!allowed && logits_[id] == logits_[id]) logits_[id] = -kInfinity;
+    }
+  }
 }
 
 void Sampler::penalize() {

@@ -62,6 +62,8 @@ struct InvalidLogits : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+constexpr size_t mask_words(size_t vocab) { return (vocab + 31) / 32; }
+
 class Sampler {
  public:
   // Throws std::invalid_argument for a vocabulary not in 1 .. 2^20 - 1 or a id outside it.
@@ -78,15 +80,17 @@ class Sampler {
   void begin_answer(uint64_t index) { history_.begin_answer(static_cast<size_t>(index)); }
 
   // The token that a row of `vocab` logits gives with the random number at `position`. Changes
-  // nothing that a later call depends on. Throws InvalidLogits.
-  int32_t sample(const float* row, uint64_t position);
+  // nothing that a later call depends on. With a mask of mask_words(vocab) words, a token whose bit
+  // is not set is impossible: bit i % 32 of word i / 32. Throws InvalidLogits.
+  int32_t sample(const float* row, uint64_t position, const uint32_t* mask = nullptr);
 
   size_t vocab() const { return vocab_; }
   uint64_t length() const { return length_; }
   void check() const { history_.check(); }
 
  private:
-  const float* adjusted(const float* row);
+  const float* adjusted(const float* row, const uint32_t* mask);
+  void forbid(const uint32_t* mask);
   void penalize();
   void apply(Step step, uint64_t position);
 

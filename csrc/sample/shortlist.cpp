@@ -6,6 +6,7 @@
 
 #include "sample/block_maxima.h"
 #include "sample/candidate.h"
+#include "sample/mass.h"
 #include "sample/weight.h"
 
 namespace maglio {
@@ -60,18 +61,7 @@ uint64_t Shortlist::weight_of(float logit) const {
 }
 
 uint64_t Shortlist::row_mass() const {
-  uint64_t mass = 0;
-  size_t id = 0;
-  for (; id + kLogitBlock <= size_; id += kLogitBlock) {
-    // Stage by stage and of fixed size, so that each loop compiles to vector code.
-    float exponentials[kLogitBlock];
-    for (size_t i = 0; i < kLogitBlock; ++i) {
-      exponentials[i] = exp_nonpositive((logits_[id + i] - best_) * inverse_temperature_);
-    }
-    mass += sum_weights(exponentials, kLogitBlock);
-  }
-  for (; id < size_; ++id) mass += weight_of(logits_[id]);
-  return mass;
+  return maglio::row_mass(logits_, size_, best_, inverse_temperature_);
 }
 
 // Adds the tokens below the old bound and down to one that at least `count` tokens reach.

@@ -12,7 +12,7 @@ from maglio.version import __version__
 if TYPE_CHECKING:
     from maglio.chat import Conversation
     from maglio.chat.turn import Answer, Turn
-    from maglio.decode import GenerationStats, SamplingParams
+    from maglio.decode import GenerationStats, SamplingParams, TokenLogprob
     from maglio.draft.past import History
     from maglio.draft.source import Draft, DraftSource, Step
     from maglio.engine.session import Session
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from maglio.generation import Generation, Stream, TextToken
     from maglio.loading import load
     from maglio.model import Model
+    from maglio.request import Request
     from maglio.speculation import Speculation
 else:
     _MODULES = {
         "maglio.chat": "Conversation",
         "maglio.chat.turn": "Answer Turn",
-        "maglio.decode": "GenerationStats SamplingParams",
+        "maglio.decode": "GenerationStats SamplingParams TokenLogprob",
         "maglio.draft.past": "History",
         "maglio.draft.source": "Draft DraftSource Step",
         "maglio.engine.session": "Session",
@@ -45,6 +46,7 @@ else:
         "maglio.generation": "Generation Stream TextToken",
         "maglio.loading": "load",
         "maglio.model": "Model",
+        "maglio.request": "Request",
         "maglio.speculation": "Speculation",
     }
     _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -76,12 +78,14 @@ __all__ = [
     "Model",
     "ModelFileError",
     "OutOfMemoryError",
+    "Request",
     "SamplingParams",
     "Session",
     "Speculation",
     "Step",
     "Stream",
     "TextToken",
+    "TokenLogprob",
     "Turn",
     "__version__",
     "load",

@@ -957,7 +957,7 @@ class Sampler:
 
     def truncate(self, length: int) -> None: ...
 
-    def sample(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], position: int) -> int: ...
+    def sample(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], position: int, mask: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> int: ...
 
     def check(self) -> None: ...
 
@@ -970,6 +970,11 @@ class Sampler:
 def topk_rows(rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], count: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None, None))]:
     """
     Ids of the `count` largest logits of each row, int32 (k, count), best first, ties to the lowest id, NaN last. Takes float32 (k, vocab).
+    """
+
+def log_mass(row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> float:
+    """
+    Natural logarithm of the sum of exp(logit) over a float32 row: a token's log-probability is its logit less this. NaN or infinite where the row cannot be sampled.
     """
 
 def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]:

@@ -9,23 +9,25 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
+from maglio.checks import check_int
 from maglio.decode import SamplingParams, Scheduler
 from maglio.decode import Sequence as TokenSequence
+from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
-from maglio.errors import InvalidArgumentError, OutOfMemoryError
-from maglio.generation import Generation, Reading
+from maglio.errors import InvalidArgumentError, MaglioError, OutOfMemoryError
+from maglio.generation import Generation, Reading, Started
 from maglio.one_thread import Steps
+from maglio.request import Request
+from maglio.speculation import Speculation
+from maglio.starting import StreamModel, prompt_ids, start
 
 MIN_SHARED = 16
 """Shorter common beginnings of prompts are not worth a cache of their own."""
-
-
-Job = Callable[[], tuple[Reading, Callable[[], None]]]
-"""Begins a generation, and returns it with what is to be done when it has ended."""
 
 
 class _Running(NamedTuple):
@@ -37,40 +39,48 @@ class _Running(NamedTuple):
 
 
 class Batch:
-    """Runs jobs, at most so many at a time.
+    """Runs requests, at most so many at a time.
 
-    A job that runs out of memory is tried once more when all others have ended.
+    One that runs out of memory is tried once more when all others have ended.
 
     Args:
-        scheduler: drives the sequences of the jobs.
-        jobs: what to run, in this order.
-        max_parallel: most jobs at a time; at most the rows of a forward.
-        shared: what the jobs' prompts begin with; let go of when all of them have begun.
-        progress: called with (jobs done, jobs in all) after each.
+        model: generates.
+        requests: what to generate, begun in this order.
+        cost: what a forward costs; learns it.
+        max_parallel: most generations at a time; more than the rows of a forward are never.
+        progress: called with (requests done, requests in all) after each.
+
+    Raises:
+        InvalidArgumentError: ``max_parallel`` is out of range.
     """
 
     def __init__(
         self,
-        scheduler: Scheduler,
-        jobs: Sequence[Job],
+        model: StreamModel,
+        requests: Sequence[Request],
+        cost: LiveCost,
         *,
         max_parallel: int,
-        shared: SharedBeginning,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        self._scheduler = scheduler
-        self._jobs = jobs
-        self._max_parallel = max_parallel
-        self._shared = shared
+        check_int("max_parallel", max_parallel, 1, 1 << 16)
+        self._model = model
+        self._scheduler = Scheduler(model.engine, cost)
+        self._requests = requests
+        self._prompts = [_prompt(model, request) for request in requests]
+        self._max_parallel = min(max_parallel, model.engine.max_rows)
+        self._shared = SharedBeginning(
+            model.engine, [ids for ids in self._prompts if isinstance(ids, list)]
+        )
         self._progress = progress
-        self._waiting = deque(range(len(jobs)))
+        self._waiting = deque(range(len(requests)))
         self._again: deque[int] = deque()  # ran out of memory beside others
         self._tried: set[int] = set()  # those of them so far
         self._running: dict[TokenSequence, _Running] = {}
         self._done = 0
 
     def run(self) -> Iterator[tuple[int, Generation]]:
-        """Yield the number and the generation of every job, as they end."""
+        """Yield the number and the generation of every request, as they end."""
         return Steps("this batch", self._run())
 
     def _run(self) -> Iterator[tuple[int, Generation]]:
@@ -88,7 +98,7 @@ class Batch:
         while waiting and len(self._running) < max_parallel:
             number = waiting.popleft()
             try:
-                reading, remember = self._jobs[number]()
+                reading, _, remember = self._start(number)
             except Exception as error:  # of its prompt or its source: the others go on
                 ended = self._ended(number, error, Generation.failed(error))
                 if ended is not None:
@@ -101,12 +111,19 @@ class Batch:
             self._running[reading.sequence] = _Running(number, reading, remember)
             self._scheduler.add(reading.sequence)
 
+    def _start(self, number: int) -> Started:
+        ids = self._prompts[number]
+        if isinstance(ids, MaglioError):
+            raise ids
+        request = replace(self._requests[number], prompt=ids)
+        return start(self._model, request, cache=self._shared.cache(ids))
+
     def _step(self) -> Iterator[tuple[int, Generation]]:
         for sequence, _, error in self._scheduler.step():
             number, reading, remember = self._running[sequence]
             if error is None:
                 for token in sequence.take():
-                    reading.read(token.id)
+                    reading.read(token)
                 if sequence.finish_reason is None:
                     continue
                 remember()
@@ -121,8 +138,8 @@ class Batch:
     def _ended(
         self, number: int, error: Exception | None, result: Generation
     ) -> tuple[int, Generation] | None:
-        """What to yield; ``None`` for a job that is tried again."""
-        had_company = len(self._jobs) > 1 and self._max_parallel > 1
+        """What to yield; ``None`` for one that is tried again."""
+        had_company = len(self._requests) > 1 and self._max_parallel > 1
         if isinstance(error, OutOfMemoryError) and had_company and number not in self._tried:
             self._tried.add(number)
             self._again.append(number)
@@ -133,7 +150,7 @@ class Batch:
         self._done += 1
         if self._progress is not None:
             try:
-                self._progress(self._done, len(self._jobs))
+                self._progress(self._done, len(self._requests))
             except Exception as error:  # a display is not a reason to lose what was generated
                 self._progress = None
                 warnings.warn(
@@ -142,6 +159,16 @@ class Batch:
                     stacklevel=2,
                 )
         return number, generation
+
+
+def _prompt(model: StreamModel, request: Request) -> list[int] | MaglioError:
+    """The ids of the prompt, or why the request cannot begin."""
+    try:
+        if isinstance(request.speculation, Speculation):
+            request.speculation.for_many()  # checks it
+        return prompt_ids(model, request.prompt)
+    except MaglioError as error:
+        return error
 
 
 class SharedBeginning:

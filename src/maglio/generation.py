@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from maglio.checks import MAX_TOKEN_ID, check_int
-from maglio.decode import FinishReason, GenerationStats, run, total
+from maglio.decode import FinishReason, GenerationStats, Token, TokenLogprob, run, total
 from maglio.decode import Sequence as TokenSequence
+from maglio.decode.constraint import Constraint
 from maglio.economics.live_cost import LiveCost
 from maglio.engine.base import Engine
 from maglio.one_thread import OneThread, Steps, one_thread
@@ -27,11 +29,13 @@ class TextToken:
         text: the text that became certain with this token. Empty while a character is incomplete
             or a stop string might be beginning; the pieces joined are the whole text.
         source: ``model``, or the name of the draft source that predicted the token.
+        logprob: how probable it was; ``None`` if nobody asked.
     """
 
     id: int
     text: str
     source: str
+    logprob: TokenLogprob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Generation:
         stats: counts and times.
         error: why it failed, where one generation of many does not end the others. What was
             generated before is in ``tokens`` and ``text``.
+        logprobs: how probable each token was; empty if nobody asked.
     """
 
     tokens: tuple[int, ...]
@@ -53,6 +58,7 @@ class Generation:
     finish_reason: FinishReason | None
     stats: GenerationStats
     error: Exception | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
     @classmethod
     def failed(cls, error: Exception) -> Generation:
@@ -105,6 +111,10 @@ class Reading:
         tokenizer: the model's.
         prompt: token ids to generate after.
         ending: where to end.
+        show_control: whether control tokens that do not end it are text.
+        constraint: a new one, that says which tokens may come.
+        logprobs: how many alternatives to list with the log-probability of each token; neither is
+            kept when ``None``.
 
     Raises:
         InvalidArgumentError: an argument can never work.
@@ -117,14 +127,26 @@ class Reading:
         tokenizer: Tokenizer,
         prompt: Sequence[int],
         ending: Ending,
+        *,
+        show_control: bool = False,
+        constraint: Constraint | None = None,
+        logprobs: int | None = None,
     ) -> None:
         stops = ending.ids(tokenizer)
         self.sequence = sequence
-        self.transcript = Transcript(tokenizer, stop=ending.stop, stop_ids=stops)
+        self.transcript = Transcript(
+            tokenizer, stop=ending.stop, stop_ids=stops, show_control=show_control
+        )
         sequence.begin(
-            prompt, max_tokens=ending.max_tokens, stops=stops, transcript=self.transcript
+            prompt,
+            max_tokens=ending.max_tokens,
+            stops=stops,
+            transcript=self.transcript,
+            constraint=constraint,
+            logprobs=logprobs,
         )
         self.ids: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
         self._start = sequence.length
         self._turn = sequence.turn
         self._end: tuple[FinishReason | None, GenerationStats] | None = None
@@ -139,13 +161,15 @@ class Reading:
         """Counts and times so far."""
         return self.sequence.stats if self._end is None else self._end[1]
 
-    def read(self, token: int) -> str:
-        """Take a delivered token, and return its text."""
+    def read(self, token: Token) -> TextToken:
+        """Take a delivered token, and return it with its text."""
         text = self.transcript.piece(len(self.ids))
-        self.ids.append(token)
+        if token.logprob is not None:
+            self._logprobs.append(token.logprob)
+        self.ids.append(token.id)
         if self.sequence.finish_reason is not None:
             text += self.transcript.flush()
-        return text
+        return TextToken(token.id, text, token.source, token.logprob)
 
     def close(self) -> None:
         """The generation ends here. Whatever was interrupted, ids and text agree from now on."""
@@ -171,7 +195,22 @@ class Reading:
     def result(self, error: Exception | None = None) -> Generation:
         """Everything, as a value."""
         reason = None if error is not None else self.finish_reason
-        return Generation(tuple(self.ids), self.text, reason, self.stats, error)
+        logprobs = tuple(self._logprobs[: len(self.ids)])
+        return Generation(tuple(self.ids), self.text, reason, self.stats, error, logprobs)
+
+
+class Started(NamedTuple):
+    """A generation that was begun, for whoever drives it.
+
+    Attributes:
+        reading: follows it.
+        cost: what a forward costs, as its drafts count it; learns it.
+        remember: to be called once when it has ended: later streams can then draft from it.
+    """
+
+    reading: Reading
+    cost: LiveCost
+    remember: Callable[[], None]
 
 
 class Stream(Iterator[TextToken]):
@@ -209,8 +248,7 @@ class Stream(Iterator[TextToken]):
         except StopIteration:
             self.close()
             raise
-        text = self._reading.read(token.id)
-        return TextToken(token.id, text, token.source)
+        return self._reading.read(token)
 
     @one_thread
     def close(self) -> None:

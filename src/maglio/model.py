@@ -7,24 +7,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from maglio.batch import Batch, Job, SharedBeginning, sampling_of_each
+from maglio.batch import Batch, sampling_of_each
 from maglio.chat import Conversation, OnFull
-from maglio.checks import check_int
-from maglio.decode import Picker, SamplingParams, Scheduler
-from maglio.decode import Sequence as TokenSequence
-from maglio.draft.cascade import Cascade
+from maglio.decode import SamplingParams
 from maglio.draft.past import History
-from maglio.draft.source import DraftSource
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.base import Engine
+from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
-from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.generation import Ending, Generation, Reading, Stream
+from maglio.errors import InvalidArgumentError
+from maglio.generation import Ending, Generation, Started, Stream
 from maglio.history_file import HistoryFile
-from maglio.prompt import Prompt, encoded
+from maglio.prompt import Prompt
 from maglio.references import Reference, each, index_reference
-from maglio.speculation import Drafting, DraftingSetup, Speculation
+from maglio.request import Request
+from maglio.speculation import DraftingSetup, Speculation
+from maglio.starting import start, start_drafting
 from maglio.text import ChatTemplate, Tokenizer
 
 
@@ -89,7 +87,7 @@ class Model:
 
     def stream(
         self,
-        prompt: Prompt,
+        prompt: Prompt | Request,
         *,
         max_tokens: int = 128,
         sampling: SamplingParams | None = None,
@@ -97,6 +95,8 @@ class Model:
         references: Sequence[Reference] = (),
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
+        prediction: Prompt | None = None,
+        logprobs: int | None = None,
         on_prefill: Callable[[int, int], None] | None = None,
     ) -> Stream:
         """Generate after ``prompt``, token by token.
@@ -104,7 +104,8 @@ class Model:
         Text prompts are plain text: what looks like a control token in them is not one.
 
         Args:
-            prompt: text or token ids.
+            prompt: text or token ids; or a :class:`~maglio.Request`, which brings all options but
+                ``on_prefill`` with it.
             max_tokens: most tokens to generate; the context's end may come first.
             sampling: how tokens are chosen; greedily when ``None``.
             speculation: whether, or how, to draft. The tokens are the same either way.
@@ -113,6 +114,10 @@ class Model:
                 or indexes of such ids. Unused without speculation.
             stop: the generation ends before the first of these texts.
             stop_tokens: ids that end the generation, besides the model's own.
+            prediction: what the answer is expected to be, or to be an edited copy of, as text or
+                token ids, to draft from. It need not be right. Unused without speculation.
+            logprobs: keep the log-probability of each token, and so many of the most probable
+                alternatives; neither when ``None``.
             on_prefill: called with (tokens done, tokens in all) while a prompt is read.
 
         Raises:
@@ -120,16 +125,33 @@ class Model:
             OutOfMemoryError: a reference is too large to index.
             ContextFullError: the prompt is longer than the context.
         """
-        ids = self._encode(prompt)
-        ending = Ending(max_tokens=max_tokens, stop=stop, stop_ids=stop_tokens)
-        sampling = SamplingParams() if sampling is None else sampling
-        drafting = self._start(speculation, sampling, references)
-        reading, remember = self._begin(ids, ending, sampling, drafting)
-        return Stream(self.engine, reading, drafting.cost, progress=on_prefill, on_end=remember)
+        request = (
+            prompt
+            if isinstance(prompt, Request)
+            else Request(
+                prompt=prompt,
+                max_tokens=max_tokens,
+                sampling=sampling,
+                speculation=speculation,
+                references=references,
+                stop=stop,
+                stop_tokens=stop_tokens,
+                prediction=prediction,
+                logprobs=logprobs,
+            )
+        )
+        started = self.start(request)
+        return Stream(
+            self.engine,
+            started.reading,
+            started.cost,
+            progress=on_prefill,
+            on_end=started.remember,
+        )
 
     def generate(
         self,
-        prompt: Prompt,
+        prompt: Prompt | Request,
         *,
         max_tokens: int = 128,
         sampling: SamplingParams | None = None,
@@ -137,6 +159,8 @@ class Model:
         references: Sequence[Reference] = (),
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
+        prediction: Prompt | None = None,
+        logprobs: int | None = None,
     ) -> Generation:
         """Generate after ``prompt``, with the arguments of :meth:`stream`, and return it whole."""
         return self.stream(
@@ -147,12 +171,14 @@ class Model:
             references=references,
             stop=stop,
             stop_tokens=stop_tokens,
+            prediction=prediction,
+            logprobs=logprobs,
         ).result()
 
     @overload
     def generate_many(
         self,
-        prompts: Iterable[Prompt],
+        prompts: Iterable[Prompt | Request],
         *,
         max_parallel: int = ...,
         max_tokens: int = ...,
@@ -168,7 +194,7 @@ class Model:
     @overload
     def generate_many(
         self,
-        prompts: Iterable[Prompt],
+        prompts: Iterable[Prompt | Request],
         *,
         max_parallel: int = ...,
         max_tokens: int = ...,
@@ -183,7 +209,7 @@ class Model:
 
     def generate_many(
         self,
-        prompts: Iterable[Prompt],
+        prompts: Iterable[Prompt | Request],
         *,
         max_parallel: int = 8,
         max_tokens: int = 128,
@@ -201,7 +227,7 @@ class Model:
         all prompts begin with is computed once.
 
         Args:
-            prompts: texts or token ids.
+            prompts: texts or token ids; or requests, which bring their own options.
             max_parallel: most generations at a time. Each needs memory for its own tokens.
             max_tokens: most tokens to generate for each.
             sampling: how tokens are chosen; or one for each prompt. Greedily when ``None``.
@@ -225,35 +251,29 @@ class Model:
         """
         if isinstance(prompts, str) or not isinstance(prompts, Iterable):
             raise InvalidArgumentError(f"prompts is {prompts!r:.80}, must be several prompts")
-        given = [self._try_encode(prompt) for prompt in prompts]
-        check_int("max_parallel", max_parallel, 1, 1 << 16)
-        each_sampling = sampling_of_each(sampling, len(given))
         if isinstance(speculation, Speculation):
             speculation = speculation.for_many()
+        # Raises for what can never work, and indexes what all prompts draft from.
+        indexed = [index_reference(r, self.tokenizer) for r in each(references)]
+        cost = start_drafting(self, speculation, SamplingParams(), indexed).cost
         ending = Ending(max_tokens=max_tokens, stop=stop, stop_ids=stop_tokens)
         ending.check(self.engine.n_vocab)
-        indexed = [index_reference(r, self.tokenizer) for r in each(references)]
-        # Raises for what can never work.
-        cost = self._start(speculation, SamplingParams(), indexed).cost
-        shared = SharedBeginning(self.engine, [ids for ids in given if isinstance(ids, list)])
-
-        def job(number: int) -> Job:
-            def begin() -> tuple[Reading, Callable[[], None]]:
-                ids = given[number]
-                if isinstance(ids, MaglioError):
-                    raise ids
-                drafting = self._start(speculation, each_sampling[number], indexed)
-                return self._begin(ids, ending, each_sampling[number], drafting, shared)
-
-            return begin
-
-        batch = Batch(
-            Scheduler(self.engine, cost),
-            [job(number) for number in range(len(given))],
-            max_parallel=min(max_parallel, self.engine.max_rows),
-            shared=shared,
-            progress=progress,
-        )
+        given = list(prompts)
+        requests = [
+            prompt
+            if isinstance(prompt, Request)
+            else Request(
+                prompt=prompt,
+                max_tokens=max_tokens,
+                sampling=params,
+                speculation=speculation,
+                references=indexed,
+                stop=stop,
+                stop_tokens=stop_tokens,
+            )
+            for prompt, params in zip(given, sampling_of_each(sampling, len(given)), strict=True)
+        ]
+        batch = Batch(self, requests, cost, max_parallel=max_parallel, progress=progress)
         if as_completed:
             return batch.run()
         done = dict(batch.run())
@@ -330,60 +350,6 @@ class Model:
         key = f"{self.tokenizer.fingerprint} {self.path.name} {self._file_size}"
         return HistoryFile(key, self.engine.n_vocab, separator=self.tokenizer.eos_id)
 
-    def _start(
-        self,
-        speculation: bool | Speculation,
-        sampling: SamplingParams,
-        references: Sequence[Reference],
-    ) -> Drafting:
-        """Set up drafting for a new stream."""
-        drafting = self.drafting.start(speculation, sampling)
-        if drafting.drafter is not None:
-            self._add_references(drafting.drafter.source, references)
-        return drafting
-
-    def _begin(
-        self,
-        ids: Sequence[int],
-        ending: Ending,
-        sampling: SamplingParams,
-        drafting: Drafting,
-        shared: SharedBeginning | None = None,
-    ) -> tuple[Reading, Callable[[], None]]:
-        """Begin a generation; also returns what remembers it when it has ended."""
-        control, ends = self.tokenizer.control_tokens.values(), self.tokenizer.eog_ids
-        picker = Picker(sampling, self.engine.n_vocab, exempt=control, ends=ends)
-        cache = self.engine.new_cache() if shared is None else shared.cache(ids)
-        known = cache.length
-        sequence = TokenSequence(
-            cache, picker, drafting.drafter, n_ctx=self.engine.n_ctx, tokens=ids[:known]
-        )
-        reading = Reading(sequence, self.tokenizer, ids[known:], ending)
-
-        def remember() -> None:
-            if drafting.history is not None:
-                drafting.history.add(sequence.tokens)
-
-        return reading, remember
-
-    def _add_references(self, source: DraftSource, references: Sequence[Reference]) -> None:
-        documents = each(references)
-        if len(documents) == 0:
-            return
-        if not isinstance(source, Cascade):
-            raise InvalidArgumentError(
-                "references are drafted from by the built-in sources; give either references or a "
-                "source of your own"
-            )
-        for document in documents:
-            source.add_reference(index_reference(document, self.tokenizer))
-
-    def _try_encode(self, prompt: Prompt) -> list[int] | MaglioError:
-        """The ids of a prompt, or why it has none."""
-        try:
-            return self._encode(prompt)
-        except MaglioError as error:
-            return error
-
-    def _encode(self, prompt: Prompt) -> list[int]:
-        return encoded(prompt, self.tokenizer, n_vocab=self.engine.n_vocab, n_ctx=self.engine.n_ctx)
+    def start(self, request: Request, *, cache: Cache | None = None) -> Started:
+        """Begin a generation for a driver of its own: see :func:`maglio.starting.start`."""
+        return start(self, request, cache=cache)

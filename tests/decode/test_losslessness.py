@@ -99,10 +99,10 @@ def test_rows_that_plain_decoding_does_not_compute_are_never_sampled():
     sampled: list[np.ndarray] = []
 
     class Counting(Picker):
-        def pick(self, row, position):
+        def pick(self, row, position, mask=None):
             assert position == len(sampled)
             sampled.append(row.copy())
-            return super().pick(row, position)
+            return super().pick(row, position, mask)
 
     decoder.sequence.picker = Counting(SAMPLED, 60)
     list(decoder.generate(PROMPT, max_tokens=40))

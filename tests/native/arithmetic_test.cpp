@@ -6,7 +6,7 @@
 #include <random>
 
 #include "check.h"
-#include "engine/elementary.h"
+#include "math/elementary.h"
 #include "gguf/half.h"
 #include "simd/portable.h"
 

@@ -12,26 +12,11 @@ from maglio.chat.shelf import ReferenceShelf
 from maglio.decode import Picker, SamplingParams
 from maglio.decode import Sequence as TokenSequence
 from maglio.draft.source import DraftSource
-from maglio.engine.base import Cache, Engine
+from maglio.engine.base import Cache
 from maglio.generation import Ending, Reading, Stream
-from maglio.speculation import DraftingSetup, Speculation
-from maglio.text import ChatTemplate, Tokenizer
-
-
-class StreamModel(Protocol):
-    """What a stream needs of a model; :class:`maglio.Model` has it."""
-
-    drafting: DraftingSetup
-
-    @property
-    def engine(self) -> Engine:
-        """Computes logits."""
-        ...
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Text to token ids and back."""
-        ...
+from maglio.speculation import Speculation
+from maglio.starting import StreamModel
+from maglio.text import ChatTemplate
 
 
 class ChatModel(StreamModel, Protocol):

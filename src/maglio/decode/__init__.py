@@ -1,6 +1,7 @@
 """Decoding: picking tokens, verifying drafts, statistics. Knows token ids and no text."""
 
 from maglio.decode.drafter import Drafter
+from maglio.decode.logprob import TokenLogprob
 from maglio.decode.params import SamplingParams
 from maglio.decode.picker import Picker
 from maglio.decode.run import run
@@ -20,6 +21,7 @@ __all__ = [
     "Sequence",
     "SourceCounts",
     "Token",
+    "TokenLogprob",
     "run",
     "total",
 ]

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from maglio import _core
 from maglio.checks import MAX_TOKEN_ID, check_int
+from maglio.decode.constraint import Constraint
+from maglio.draft.forced import ForcedTokens
 from maglio.draft.source import DEFAULT_LABEL, Draft, DraftSource, Step
 from maglio.economics.gate import CostGate, GateEvents
 from maglio.engine.base import Logits
@@ -101,6 +103,7 @@ class Drafter:
         # Tokens of the stream that the source was told of.
         self._told = _IN_DOUBT if is_used else 0
         self._waiting: list[_Heard] = []
+        self._forced = ForcedTokens()
         self._warned = False
 
     @property
@@ -126,6 +129,7 @@ class Drafter:
     def hear(self, step: Step) -> None:
         """Take note of a step; it follows what was heard before."""
         if self.error is None and step.tokens:
+            self._forced.learn(step)
             start = self.length
             self._waiting.append(_Heard(start, start + len(step.tokens), step))
 
@@ -169,13 +173,24 @@ class Drafter:
         if self._told > kept:
             self._restore(stream)
 
-    def propose(self, stream: Sequence[int], limit: int) -> Draft | None:
-        """Ask for a draft of at most ``limit`` tokens, if the gate lets it; cut what cannot be."""
+    def propose(
+        self, stream: Sequence[int], limit: int, constraint: Constraint | None = None
+    ) -> Draft | None:
+        """Ask for a draft of at most ``limit`` tokens, if the gate lets it; cut what cannot be.
+
+        Under a constraint, tokens that it forces are drafted too.
+        """
         budget = self._max_draft if self._gate is None else self._gate.budget(self._max_draft)
         limit = min(limit, budget)
         if limit < 1 or self.error is not None:
             return None
-        return self._guarded(self._ask, stream, limit)
+        draft = self._guarded(self._ask, stream, limit)
+        if constraint is None or self.error is not None:
+            return draft
+        if draft is not None:
+            allowed = constraint.admissible(draft.tokens)
+            draft = draft.first(allowed) if allowed > 0 else None
+        return self._forced.join(draft, constraint.forced()[:limit])
 
     def judge(self, *, rows: int, committed: int, beside: int) -> None:
         """Let the gate weigh a step: rows of the stream, tokens committed, rows of others."""

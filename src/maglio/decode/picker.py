@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from maglio import _core
 from maglio.checks import MAX_SEED, MAX_TOKEN_ID, check_int
+from maglio.decode.constraint import Mask
 from maglio.decode.params import SamplingParams
 from maglio.engine.base import Logits
 from maglio.errors import InvalidArgumentError
@@ -144,7 +147,7 @@ class Picker:
         check_int("length", length, 0, self.length)
         self._native.truncate(length)
 
-    def pick(self, row: Logits, position: int) -> int:
+    def pick(self, row: Logits, position: int, mask: Mask | None = None) -> int:
         """Return the token that ``row`` gives at ``position`` of the random stream.
 
         A logit of -inf makes a token impossible. Nothing is changed: :meth:`extend` the history if
@@ -153,18 +156,32 @@ class Picker:
         Args:
             row: contiguous float32 ``(n_vocab,)``.
             position: the index of the random number, from 0. Greedy picking needs none.
+            mask: tokens that it does not allow count as impossible.
 
         Raises:
-            InvalidArgumentError: the row has another shape or dtype, or the position is negative.
+            InvalidArgumentError: the row or the mask has another shape or dtype, or the position is
+                negative.
             InvalidLogitsError: the row has NaN or +inf, or nothing above -inf.
         """
         try:
-            return self._native.sample(row, position)
+            return self._native.sample(row, position, mask)
         except TypeError:
             check_int("position", position, 0, MAX_SEED)
+            _check_mask(mask)
             raise InvalidArgumentError(
                 "row must be a contiguous float32 array of one dimension, got "
                 f"{getattr(row, 'dtype', type(row).__name__)} {getattr(row, 'shape', '')}"
             ) from None
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
+
+
+def _check_mask(mask: object) -> None:
+    if mask is None:
+        return
+    is_array = isinstance(mask, np.ndarray) and mask.dtype == np.int32 and mask.ndim == 1
+    if not is_array or not np.asarray(mask).flags.c_contiguous:
+        raise InvalidArgumentError(
+            "mask must be a contiguous int32 array of one dimension, got "
+            f"{getattr(mask, 'dtype', type(mask).__name__)} {getattr(mask, 'shape', '')}"
+        )

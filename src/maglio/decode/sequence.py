@@ -21,7 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from maglio.checks import MAX_TOKEN_ID, check_int
+from maglio.decode.constraint import Constraint
 from maglio.decode.drafter import Drafter, StreamView
+from maglio.decode.logprob import MAX_ALTERNATIVES
 from maglio.decode.picker import Picker
 from maglio.decode.plan import Plan, Sent
 from maglio.decode.stats import GenerationStats, StatsRecorder
@@ -30,7 +32,7 @@ from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
-from maglio.errors import ContextFullError, InvalidArgumentError, InvalidLogitsError, MaglioError
+from maglio.errors import InvalidArgumentError, InvalidLogitsError, MaglioError
 from maglio.tokens import checked_tokens
 
 
@@ -141,6 +143,8 @@ class Sequence:
         max_tokens: int,
         stops: Iterable[int] = (),
         transcript: Transcript | None = None,
+        constraint: Constraint | None = None,
+        logprobs: int | None = None,
     ) -> None:
         """Commit ``prompt`` and generate after it. A generation under way is left as it stands.
 
@@ -151,6 +155,9 @@ class Sequence:
             max_tokens: most tokens to generate; 0 only feeds the prompt to the cache.
             stops: ids that end the generation. The stop token is committed.
             transcript: reads the generated tokens, and ends the generation at a stop string.
+            constraint: a new one, that says which tokens may come.
+            logprobs: how many of the most probable tokens to list with each token's own
+                log-probability; neither is kept when ``None``.
 
         Raises:
             InvalidArgumentError: an argument can never work; nothing is changed.
@@ -159,17 +166,14 @@ class Sequence:
         n_vocab = self.picker.n_vocab
         ids = checked_tokens("prompt_tokens", prompt, n_vocab)
         check_int("max_tokens", max_tokens, 0, MAX_TOKEN_ID)
+        if logprobs is not None:
+            check_int("logprobs", logprobs, 0, MAX_ALTERNATIVES)
         stop_ids = frozenset(checked_tokens("stop_tokens", stops, n_vocab))
         turn = self._turn
         if not ids and turn.taken == 0:
             raise InvalidArgumentError("prompt_tokens is empty, must hold at least one token")
+        turn.check_room(len(ids), self._n_ctx)
         total = turn.taken + len(ids)
-        if ids and total > self._n_ctx:
-            makes = f" after {turn.taken} earlier ones makes {total}," if turn.taken else " is"
-            raise ContextFullError(
-                f"the prompt of {len(ids)} tokens{makes} more than the context of {self._n_ctx}; "
-                "shorten it, or load the model with a larger n_ctx"
-            )
         self._is_level = False
         self._turn = Turn(
             [*turn.tokens[: turn.taken], *ids],
@@ -181,6 +185,8 @@ class Sequence:
             max_tokens,
             stop_ids,
             transcript,
+            constraint,
+            logprobs,
             answer=total if ids else turn.answer,
         )
         self.recorder = StatsRecorder()
@@ -278,7 +284,8 @@ class Sequence:
         turn = self._turn
         begin = len(turn.tokens)
         is_prefill = sent.base < turn.prefill
-        self._count(sent, seconds, is_prefill=is_prefill)
+        self._record_last()
+        self.recorder.add_forward(seconds, read=len(sent.tokens) if is_prefill else 0)
         if sent.n_logits == 0:
             self._known = sent.base + len(sent.tokens)
             if not turn.wants_token(self._n_ctx) and self._known >= begin - 1:
@@ -310,7 +317,7 @@ class Sequence:
         turn = self._turn
         while turn.taken < len(turn.tokens) and self._turn is turn:
             index = turn.taken
-            token = Token(turn.tokens[index], self._label(index))
+            token = Token(turn.tokens[index], self._label(index), turn.logprob(index))
             turn.taken = index + 1
             yield token
 
@@ -322,7 +329,7 @@ class Sequence:
             return None
         wanted = (turn.max_tokens or 0) - (len(turn.tokens) - turn.start)
         room = self._n_ctx - self._known
-        return self.drafter.propose(view, min(wanted, room) - 1)
+        return self.drafter.propose(view, min(wanted, room) - 1, turn.constraint)
 
     def _walk(self, turn: Turn, sent: Sent, rows: Logits) -> tuple[int, int]:
         """Commit a token per row as long as it is the one that the next row was computed for.
@@ -334,26 +341,18 @@ class Sequence:
         for index in range(len(rows)):
             position = turn.drawn + len(turn.tokens) - turn.start
             try:
-                token = self.picker.pick(rows[index], position)
+                token = self.picker.pick(rows[index], position, turn.mask)
             except InvalidLogitsError:
                 if index == 0:
                     raise
                 return index, index  # the next step meets the same row first, and says so
-            turn.commit(token, self._n_ctx)
+            turn.commit(token, rows[index], self._n_ctx)
             self.picker.extend((token,))
             if index == len(draft) or token != draft[index]:
                 return index, len(draft)
             if turn.end is not None:
                 return index + 1, index + 1
         raise AssertionError("a verify step has a row more than draft tokens")
-
-    def _count(self, sent: Sent, seconds: float, *, is_prefill: bool) -> None:
-        self._record_last()
-        if is_prefill:
-            self.recorder.prefill_s += seconds
-            self.recorder.prompt_tokens += len(sent.tokens)
-        else:
-            self.recorder.forward_s += seconds
 
     def _taken_of_last(self) -> Step:
         """The step under delivery, as far as its tokens were taken."""

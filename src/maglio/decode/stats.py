@@ -126,6 +126,14 @@ class StatsRecorder:
             self._drafted[step.draft.source] += len(step.draft.tokens)
             self._accepted[step.draft.source] += step.accepted
 
+    def add_forward(self, seconds: float, *, read: int) -> None:
+        """Count a forward that read so many tokens of a prompt, or none."""
+        if read > 0:
+            self.prefill_s += seconds
+            self.prompt_tokens += read
+        else:
+            self.forward_s += seconds
+
     def add(self, stats: GenerationStats) -> None:
         """Add a finished generation."""
         self.steps += stats.steps

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from maglio.decode.logprob import TokenLogprob
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -12,7 +14,9 @@ class Token:
     Attributes:
         id: the token id.
         source: ``model``, or the name of the draft source that predicted the token.
+        logprob: how probable it was; ``None`` if nobody asked.
     """
 
     id: int
     source: str
+    logprob: TokenLogprob | None = None

@@ -7,8 +7,13 @@ that were not delivered count as never picked.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from maglio.decode.constraint import Constraint, Mask
+from maglio.decode.logprob import TokenLogprob, logprob_of
+from maglio.engine.base import Logits
+from maglio.errors import ContextFullError
 
 FinishReason = Literal["stop", "length"]
 
@@ -51,6 +56,9 @@ class Turn:
         max_tokens: most tokens to generate; ``None`` before the first generation.
         stops: ids that end it.
         transcript: reads it, if anything does.
+        constraint: says which tokens may come, if anything does.
+        n_top: alternatives to keep with each token's log-probability; ``None`` keeps neither.
+        logprobs: those of the generated tokens.
         end: the length at which it ended, and why.
         answer: where the answer begins; before :attr:`start` if this generation goes on with one.
     """
@@ -64,6 +72,9 @@ class Turn:
     max_tokens: int | None = None
     stops: frozenset[int] = frozenset()
     transcript: Transcript | None = None
+    constraint: Constraint | None = None
+    n_top: int | None = None
+    logprobs: list[TokenLogprob] = field(default_factory=list)
     end: tuple[int, FinishReason] | None = None
     answer: int = 0
 
@@ -84,9 +95,32 @@ class Turn:
         generated = len(self.tokens) - self.start
         return generated < (self.max_tokens or 0) and len(self.tokens) <= n_ctx
 
-    def commit(self, token: int, n_ctx: int) -> None:
-        """Append a generated token, and end the generation if this one does."""
+    def check_room(self, n: int, n_ctx: int) -> None:
+        """Raise ContextFullError if a prompt of ``n`` tokens does not fit after what stands."""
+        total = self.taken + n
+        if n > 0 and total > n_ctx:
+            makes = f" after {self.taken} earlier ones makes {total}," if self.taken else " is"
+            raise ContextFullError(
+                f"the prompt of {n} tokens{makes} more than the context of {n_ctx}; shorten it, or "
+                "load the model with a larger n_ctx"
+            )
+
+    @property
+    def mask(self) -> Mask | None:
+        """Which tokens may come next; ``None``: any."""
+        return None if self.constraint is None else self.constraint.mask()
+
+    def logprob(self, index: int) -> TokenLogprob | None:
+        """How probable token number ``index`` of the list was."""
+        return None if self.n_top is None else self.logprobs[index - self.start]
+
+    def commit(self, token: int, row: Logits, n_ctx: int) -> None:
+        """Append a token generated from ``row``, and end the generation if this one does."""
+        if self.n_top is not None:
+            self.logprobs.append(logprob_of(row, token, self.n_top))
         self.tokens.append(token)
+        if self.constraint is not None:
+            self.constraint.extend((token,))
         stopped = self.transcript is not None and self.transcript.push(token)
         if stopped or token in self.stops:
             self.end = len(self.tokens), "stop"
@@ -94,12 +128,16 @@ class Turn:
             self.end = len(self.tokens), "length"
 
     def read(self, cut: int) -> None:
-        """Make the transcript hold the generated tokens; of an earlier list from ``cut`` on."""
-        if self.transcript is None:
-            return
-        self.transcript.truncate(min(self.transcript.length, max(0, cut - self.start)))
-        for token in self.tokens[self.start + self.transcript.length :]:
-            self.transcript.push(token)
+        """Make all that reads the generated tokens hold them; of another list from ``cut`` on."""
+        kept = max(0, cut - self.start)
+        del self.logprobs[len(self.tokens) - self.start :]
+        if self.constraint is not None:
+            self.constraint.truncate(min(self.constraint.length, kept))
+            self.constraint.extend(self.tokens[self.start + self.constraint.length :])
+        if self.transcript is not None:
+            self.transcript.truncate(min(self.transcript.length, kept))
+            for token in self.tokens[self.start + self.transcript.length :]:
+                self.transcript.push(token)
 
     def drop_untaken(self) -> bool:
         """Delete what was not delivered: it counts as never picked. Whether there was any."""

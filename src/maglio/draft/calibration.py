@@ -44,12 +44,25 @@ _QUOTED = (
     (0.65, 0.78, 0.85, 0.50, 0.27, 0.20),
     *_MATCHED[5:],
 )
+# A text that was announced goes on where it left off; the evidence is how its place was found
+# (:mod:`maglio.draft.prediction`).
+_PREDICTED = (
+    (0.80, 0.45, 0.30, 0.30, 0.30, 0.30),
+    (0.88, 0.60, 0.45, 0.45, 0.45, 0.45),
+    (0.92, 0.75, 0.65, 0.65, 0.65, 0.65),
+    (0.94, 0.85, 0.75, 0.75, 0.75, 0.75),
+    (0.95, 0.90, 0.82, 0.82, 0.82, 0.82),
+    (0.96, 0.93, 0.88, 0.88, 0.88, 0.88),
+    *((0.97, 0.95, 0.93, 0.93, 0.93, 0.93),) * 3,
+    *((0.98, 0.97, 0.96, 0.96, 0.96, 0.96),) * 3,
+)
 _RECYCLED = (0.25, 0.50, 0.60, 0.66, 0.70, 0.74, 0.76, 0.78, 0.78, 0.78, 0.78, 0.78)
 
 PRIORS: dict[str, tuple[tuple[float, ...], ...]] = {
     "conversation": _MATCHED,
     "reference": _QUOTED,
     "history": _MATCHED,
+    "prediction": _PREDICTED,
     "recycling": tuple((hazard,) * len(EVIDENCE) for hazard in _RECYCLED),
 }
 """Hazards by row of agreement and by evidence, measured on recorded runs and conversations."""

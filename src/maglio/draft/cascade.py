@@ -13,8 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from maglio._core import FrozenAutomaton
+from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.draft.conversation import DEFAULT_TOKEN_CAP, ConversationMember
 from maglio.draft.member import Ids, Member
+from maglio.draft.prediction import PredictionMember
 from maglio.draft.recycling import DEFAULT_PAIR_SLOTS, RecyclingMember
 from maglio.draft.reference import ReferenceMember, frozen
 from maglio.draft.source import Draft, DraftSource, Step
@@ -62,9 +64,9 @@ class Policy(Protocol):
 class Cascade(DraftSource):
     """Drafts from whichever member the policy finds best.
 
-    The members are the stream itself (``conversation``), documents (``reference:0`` and on, see
-    :meth:`add_reference`), earlier streams (``history``), and the logits of earlier rows
-    (``recycling``).
+    The members are what the answer is expected to be (``prediction``, see :meth:`predict`), the
+    stream itself (``conversation``), documents (``reference:0`` and on, see :meth:`add_reference`),
+    earlier streams (``history``), and the logits of earlier rows (``recycling``).
 
     Args:
         n_vocab: number of token ids.
@@ -97,6 +99,7 @@ class Cascade(DraftSource):
         self._conversation: list[Member] = []
         if conversation:
             self._conversation.append(ConversationMember(token_cap=token_cap))
+        self._prediction: list[Member] = []
         self._references: list[Member] = []
         self._history: list[Member] = []
         if history is not None and history.max_token < n_vocab:
@@ -106,6 +109,7 @@ class Cascade(DraftSource):
             self._recycling = RecyclingMember(n_vocab, pair_slots=pair_slots)
             self.topk = RecyclingMember.WIDTH
         self._stream = array("i")  # the end of it, for references that join late
+        self._length = 0  # of all of it
 
     @property
     def recycling(self) -> RecyclingMember | None:
@@ -144,6 +148,7 @@ class Cascade(DraftSource):
         for member in self._members():
             member.rewind(tokens)
         del self._stream[:]
+        self._length = 0
         self._remember(tokens)
 
     def add_reference(self, document: Tokens | FrozenAutomaton, *, name: str | None = None) -> str:
@@ -180,18 +185,38 @@ class Cascade(DraftSource):
         self._policy.forget(name)
         return name
 
+    def predict(self, text: Tokens, *, begin: int) -> None:
+        """Expect an answer, instead of any expected before. Say so before it is generated.
+
+        Args:
+            text: token ids of the expected answer; none expects nothing.
+            begin: length of the stream before the answer; at least what was observed.
+
+        Raises:
+            InvalidArgumentError: an id is outside the vocabulary, or the answer has begun; nothing
+                is then changed.
+        """
+        check_int("begin", begin, self._length, MAX_TOKEN_ID)
+        tokens = token_array(text, self._n_vocab, name="prediction")
+        self._prediction.clear()
+        if len(tokens) > 0:
+            member = PredictionMember(tokens, begin, seen=self._length)
+            self._prediction.append(member)
+            self._policy.forget(member.name)
+
     def clear_references(self) -> None:
         """Drop all documents."""
         self._references.clear()
 
     def _matching(self) -> list[Member]:
         """The members that draft by a match, in order of preference."""
-        return [*self._conversation, *self._references, *self._history]
+        return [*self._prediction, *self._conversation, *self._references, *self._history]
 
     def _members(self) -> list[Member]:
         return [*self._matching(), *([self._recycling] if self._recycling is not None else [])]
 
     def _remember(self, tokens: Ids) -> None:
+        self._length += len(tokens)
         self._stream.frombytes(tokens.tobytes())
         if len(self._stream) > 2 * CATCH_UP_TOKENS:
             del self._stream[:-CATCH_UP_TOKENS]

@@ -20,12 +20,19 @@ class Transcript:
         tokenizer: the model's.
         stop: the text ends before the first of these.
         stop_ids: tokens that end the generation and are not part of the text.
+        show_control: whether control tokens other than those are text.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, stop: Sequence[str] = (), stop_ids: Collection[int] = ()
+        self,
+        tokenizer: Tokenizer,
+        *,
+        stop: Sequence[str] = (),
+        stop_ids: Collection[int] = (),
+        show_control: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
+        self._show_control = show_control
         self._stop = tuple(stop)
         self._stop_ids = stop_ids
         self._tokens: list[int] = []
@@ -33,7 +40,9 @@ class Transcript:
 
     def _restart(self) -> None:
         self._is_torn = True
-        self._detokenizer = Detokenizer(self._tokenizer, continues=True)
+        self._detokenizer = Detokenizer(
+            self._tokenizer, show_control=self._show_control, continues=True
+        )
         self._matcher = StopMatcher(self._stop)
         self._tokens.clear()
         self._pieces: list[str] = []  # by token, what became certain with it
@@ -59,7 +68,8 @@ class Transcript:
     def push(self, token: int) -> bool:
         """Read the next generated token; whether it completes a stop string."""
         self._is_torn = True
-        piece = self._detokenizer.push(token)
+        is_end = token in self._stop_ids and self._tokenizer.is_control(token)
+        piece = "" if is_end else self._detokenizer.push(token)
         text, stopped = self._matcher.push(piece)
         self._tokens.append(token)
         self._pieces.append(text)

@@ -1,4 +1,4 @@
-#include "engine/elementary.h"
+#include "math/elementary.h"
 
 #include <cmath>
 #include <limits>
