@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unordered_map.h>
 
 #include "bindings.h"
 #include "engine/errors.h"
@@ -32,6 +33,12 @@ void translate_engine_error(const std::exception_ptr& exception, void*) {
   }
 }
 
+size_t bytes(const Cache& cache) {
+  size_t sum = 0;
+  for (const auto& [page, size] : cache.pages()) sum += size;
+  return sum;
+}
+
 // What may wait for a forward lets other Python threads run meanwhile.
 using Waiting = nb::call_guard<bindings::Unlocked>;
 
@@ -43,7 +50,9 @@ void bind_cache(nb::module_& m) {
       .def_prop_ro("length", &Cache::length, "Positions held.")
       .def_prop_ro("floor", &Cache::floor, "The shortest length that truncate() reaches exactly.")
       .def_prop_ro("n_ctx", &Cache::n_ctx, "Most positions.")
-      .def_prop_ro("bytes", &Cache::bytes, Waiting(), "Bytes of its pages, shared ones too.")
+      .def_prop_ro("bytes", &bytes, Waiting(), "Bytes of its pages, shared ones too.")
+      .def_prop_ro("pages", &Cache::pages, Waiting(),
+                   "Bytes of each of its pages by where it lies, shared ones too.")
       .def("truncate", &Cache::truncate, "length"_a, Waiting(),
            "Keep the first ``length`` positions, and return how many are kept.")
       .def("fork", &Cache::fork, "length"_a, Waiting(),

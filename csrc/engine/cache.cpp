@@ -46,9 +46,12 @@ Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool>
       recurrent_(std::move(recurrent)),
       states_(recurrent_) {}
 
-size_t Cache::bytes() const {
+PageSizes Cache::pages() const {
   const auto hold = lock();
-  return pages_.size() * pool_->page_bytes() + states_.bytes();
+  PageSizes pages;
+  for (const PageRef& page : pages_) page.list(pages);
+  states_.list(pages);
+  return pages;
 }
 
 void Cache::check_length(int length) const {

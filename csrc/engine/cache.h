@@ -60,8 +60,8 @@ class Cache {
   int length() const { return length_.load(std::memory_order_acquire); }
   // The shortest length that truncate() reaches exactly.
   int floor() const { return floor_.load(std::memory_order_acquire); }
-  // Bytes of the pages held, shared ones too.
-  size_t bytes() const;
+  // The pages held, shared ones too.
+  PageSizes pages() const;
 
   // Forgets positions from `length` on, gives back the pages past them and returns how many are
   // kept: fewer than `length` only below the floor. Throws InvalidInput outside [0, length()].

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/aligned.h"
@@ -20,6 +21,9 @@ namespace maglio {
 constexpr int kPagePositions = kAttentionBlock;
 
 class PageRef;
+
+// Bytes of pages by where they lie.
+using PageSizes = std::unordered_map<uintptr_t, size_t>;
 
 // The bytes that several pools lend together: at most `budget` at a time; 0 stands for no limit.
 class Account {
@@ -107,6 +111,9 @@ class PageRef {
   // Whether others use the page too. Another user may leave at any time, but none can come while
   // the owner of this use makes no copy of it.
   bool is_shared() const { return pool_->is_shared(page_); }
+  void list(PageSizes& pages) const {
+    if (page_) pages.emplace(reinterpret_cast<uintptr_t>(data()), pool_->page_bytes());
+  }
 
  private:
   friend class PagePool;

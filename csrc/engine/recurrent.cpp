@@ -62,13 +62,14 @@ RecurrentMemory::RecurrentMemory(const ModelSpec& spec, const std::shared_ptr<Ac
       states(layout.state_bytes(), account, {"recurrent states", Pages::kHuge, 1}),
       rows(layout.row_bytes(), account, {"inputs of recurrent layers", Pages::kSmall, 32}) {}
 
-size_t States::bytes() const {
-  size_t states = (start_ ? 1 : 0) + (end_ ? 1 : 0), rows = rows_.size();
+void States::list(PageSizes& pages) const {
+  start_.list(pages);
+  end_.list(pages);
+  for (const PageRef& row : rows_) row.list(pages);
   for (const Place& place : places_) {
-    states += place.state ? 1 : 0;
-    rows += place.tail.size();
+    place.state.list(pages);
+    for (const PageRef& row : place.tail) row.list(pages);
   }
-  return states * memory_->layout.state_bytes() + rows * memory_->layout.row_bytes();
 }
 
 int States::first_needed(int floor) const { return std::max(0, floor - memory_->layout.tail()); }

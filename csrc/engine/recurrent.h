@@ -82,7 +82,8 @@ class States {
   explicit States(std::shared_ptr<RecurrentMemory> memory) : memory_(std::move(memory)) {}
 
   int floor() const { return floor_; }
-  size_t bytes() const;
+  // Adds all of its pages, shared ones too.
+  void list(PageSizes& pages) const;
 
   // Goes from `held` positions to `length`, or, below the floor, to the nearest kept place at or
   // below; returns where it is.

@@ -678,6 +678,10 @@ class Cache:
     def bytes(self) -> int:
         """Bytes of its pages, shared ones too."""
 
+    @property
+    def pages(self) -> dict[int, int]:
+        """Bytes of each of its pages by where it lies, shared ones too."""
+
     def truncate(self, length: int) -> int:
         """Keep the first ``length`` positions, and return how many are kept."""
 

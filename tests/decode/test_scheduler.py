@@ -16,6 +16,7 @@ from maglio.draft.source import Draft
 from maglio.economics.cost import FLAT_COST, NATIVE_COST, CostCurve
 from maglio.economics.gate import CostGate, GateOptions
 from maglio.economics.live_cost import LiveCost
+from maglio.engine.base import Segment
 from maglio.errors import InvalidArgumentError, InvalidLogitsError, OutOfMemoryError
 from support.decoding import GREEDY, SAMPLED, ids
 from support.toy_engine import ToyEngine, decode_plainly
@@ -281,6 +282,26 @@ def test_the_youngest_gives_way_when_memory_ends_and_comes_back():
     ends = [last[id(stream.sequence.cache)] for stream in streams]
     assert ends[2] > max(ends[:2])
     assert streams[2].sequence.stats.prompt_tokens > 20  # it was computed again
+
+
+def test_spare_memory_is_given_back_before_a_stream_waits():
+    engine = ToyEngine(capacity=150)
+    spare = [engine.new_cache() for _ in range(3)]
+    engine.forward([Segment(cache, [1] * 40, 0) for cache in spare])
+    engine.calls.clear()  # which hold them too
+
+    def reclaim() -> bool:
+        return bool(spare) and spare.pop() is not None
+
+    scheduler = Scheduler(engine, LiveCost(NATIVE_COST), reclaim=reclaim)
+    streams = [Stream(engine, [n] * 20, max_tokens=25) for n in range(3)]
+    for stream in streams:
+        scheduler.add(stream.sequence)
+    assert finish(scheduler, streams) == {}
+    assert spare == []
+    for stream in streams:
+        assert stream.got == stream.expected
+        assert stream.sequence.stats.prompt_tokens == 20  # nothing was computed again
 
 
 def test_a_stream_that_never_fits_fails_and_the_others_finish():

@@ -150,13 +150,13 @@ void a_page_that_comes_back_is_lent_again() {
 void a_cache_takes_memory_as_it_grows_and_gives_it_back() {
   const Room room(4);
   const std::shared_ptr<Cache> cache = room.cache();
-  CHECK(room.pages_lent() == 0 && cache->bytes() == 0);
+  CHECK(room.pages_lent() == 0 && cache->pages().empty());
   append(*cache, 1, 1);
   CHECK(room.pages_lent() == 1);
   append(*cache, 63, 1);
   CHECK(room.pages_lent() == 1);
   append(*cache, 65, 1);
-  CHECK(room.pages_lent() == 3 && cache->bytes() == room.pool->bytes_lent());
+  CHECK(room.pages_lent() == 3 && cache->pages().size() == 3);
   CHECK(cache->truncate(128) == 128 && room.pages_lent() == 2);
   CHECK(cache->truncate(65) == 65 && room.pages_lent() == 2);
   cache->reserve(120);

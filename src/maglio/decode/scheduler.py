@@ -49,13 +49,16 @@ class Scheduler:
     they pay beside the other rows. Prompts are read a piece a step, the oldest first, so that a
     long one does not hold up the others.
 
-    When there is no memory for more positions, the youngest sequence waits: it gives its memory
-    back, and is computed again when another has ended. Who comes meanwhile waits behind it.
+    When there is no memory for more positions, ``reclaim`` is asked for some first. Then the
+    youngest sequence waits: it gives its memory back, and is computed again when another has ended.
+    Who comes meanwhile waits behind it.
 
     Args:
         engine: the engine of all caches.
         cost: what a forward costs; learns it from steps with one sequence.
         prefill_rows: most rows of prompts in a step in which others generate.
+        reclaim: gives memory of the engine back that no sequence needs, and returns whether it had
+            any; is called until a forward fits.
         clock: times forwards, in seconds.
 
     Raises:
@@ -68,12 +71,14 @@ class Scheduler:
         cost: LiveCost,
         *,
         prefill_rows: int = 64,
+        reclaim: Callable[[], bool] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         check_int("prefill_rows", prefill_rows, 1, 1 << 30)
         self._engine = engine
         self._cost = cost
         self._prefill_rows = prefill_rows
+        self._reclaim = reclaim
         self._clock = clock
         self._sequences: list[Sequence] = []  # oldest first; what is past the limit waits
         self._limit: int | None = None  # how many there was memory for, when it last ran out
@@ -128,7 +133,8 @@ class Scheduler:
                 rows = self._engine.forward(segments)
                 break
             except OutOfMemoryError as error:
-                self._make_room(error)
+                if self._reclaim is None or not self._reclaim():
+                    self._make_room(error)
             finally:
                 for share in shares:
                     share.sequence.recorder.pause()
