@@ -121,6 +121,18 @@ class PrefixCache:
             self._hit_tokens += length
             return cache
 
+    def length(self, tokens: Tokens, *, tenant: str) -> int:
+        """How many positions :meth:`take` would give; counts as no request.
+
+        Raises:
+            InvalidArgumentError: ``tokens`` holds something else than ids.
+        """
+        ids = token_array(tokens)
+        with self._lock:
+            tree = self._trees.get(self._name(tenant), PrefixTree())
+            found = tree.longest(tree.match(ids[:-1]))
+            return 0 if found is None else found[1]
+
     def put(self, tokens: Tokens, cache: Cache, *, tenant: str) -> None:
         """Keep what a cache holds; the caller goes on with it.
 

@@ -1,0 +1,1 @@
+"""The server: many clients, one model. Needs the extra ``maglio[server]``."""

@@ -1,0 +1,227 @@
+"""Requests of many clients on one model, in a thread of its own.
+
+Boundary: takes requests from any thread, checks them, bounds how many wait, and stops in an orderly
+way. What happens in the thread is :mod:`maglio.server.pool`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from threading import Condition, Thread
+from time import monotonic
+
+from maglio.checks import check_int
+from maglio.errors import ContextFullError, MaglioError
+from maglio.model import Model
+from maglio.prefix_cache import PrefixCache, PrefixStats
+from maglio.request import Request
+from maglio.server.event import Ended, Event
+from maglio.server.pool import Pool, Ticket
+from maglio.speculation import Speculation
+from maglio.starting import prompt_ids
+
+MOST = 1 << 16
+
+
+class ServiceBusyError(MaglioError):
+    """As many requests wait as may; try again later."""
+
+
+class ServiceClosedError(MaglioError):
+    """The server is shutting down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStats:
+    """What a service does now and has done.
+
+    Attributes:
+        running: requests that have begun and not ended.
+        waiting: requests that have not begun.
+        steps: forwards so far.
+        streams: requests that were in them, all together.
+        prefixes: what the prefix cache has done; ``None`` without one.
+    """
+
+    running: int
+    waiting: int
+    steps: int
+    streams: int
+    prefixes: PrefixStats | None
+
+
+class Service:
+    """Runs requests on a model. Its methods may be called from any thread.
+
+    Args:
+        model: generates. Nobody else may use its engine meanwhile.
+        parallel: most requests at a time.
+        queue: most requests that wait.
+        prefixes: keeps what was computed for later requests; ``None`` keeps nothing.
+
+    Raises:
+        InvalidArgumentError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        parallel: int = 16,
+        queue: int = 256,
+        prefixes: PrefixCache | None = None,
+    ) -> None:
+        check_int("parallel", parallel, 1, MOST)
+        check_int("queue", queue, 0, MOST)
+        self.model = model
+        self.parallel = min(parallel, model.engine.max_rows)
+        self.queue = queue
+        self._prefixes = prefixes
+        self._pool = Pool(model, parallel=parallel, prefixes=prefixes)
+        self._changed = Condition()
+        self._orders: deque[Callable[[], None]] = deque()  # for the thread, in order
+        self._open = 0  # tickets that have not ended
+        self._steps = self._streams = 0
+        self._closing: MaglioError | None = None
+        self._deadline: float | None = None
+        self._thread = Thread(target=self._work, name="maglio-service", daemon=True)
+        self._thread.start()
+
+    @property
+    def stats(self) -> ServiceStats:
+        """What it does now and has done."""
+        running = self._pool.running
+        return ServiceStats(
+            running=running,
+            waiting=max(0, self._open - running),
+            steps=self._steps,
+            streams=self._streams,
+            prefixes=None if self._prefixes is None else self._prefixes.stats,
+        )
+
+    def submit(self, request: Request, *, tenant: str, deliver: Callable[[Event], None]) -> Ticket:
+        """Run a request as soon as there is a place.
+
+        Args:
+            request: what to generate.
+            tenant: whose it is. Drafts, histories and caches of one tenant never serve another.
+            deliver: hears of every event, in the service's thread; it must return at once.
+
+        Raises:
+            InvalidArgumentError: a value in the request can never work.
+            ContextFullError: the prompt leaves no room in the context.
+            ServiceBusyError: too many requests wait.
+            ServiceClosedError: the service is closing.
+        """
+        ids = self._checked(request)
+        ticket = Ticket(replace(request, prompt=ids), tenant, self._counted(deliver))
+        with self._changed:
+            if self._closing is not None:
+                raise self._closing
+            if self._open >= self.parallel + self.queue:
+                raise ServiceBusyError(
+                    f"{self.parallel} requests are running and {self.queue} are waiting, the most "
+                    "there may be; try again later"
+                )
+            self._open += 1
+            self._order(lambda: self._pool.add(ticket))
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """End a request where it is. Does nothing when it has ended."""
+        with self._changed:
+            self._order(lambda: self._pool.cancel(ticket))
+
+    async def run(self, request: Request, *, tenant: str) -> AsyncIterator[Event]:
+        """Run a request, and yield its events. Leaving the iterator cancels it.
+
+        Raises:
+            MaglioError: as :meth:`submit`, before the first event.
+        """
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event] = asyncio.Queue()
+
+        def deliver(event: Event) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+        ticket = self.submit(request, tenant=tenant, deliver=deliver)
+        try:
+            while True:
+                event = await events.get()
+                yield event
+                if isinstance(event, Ended):
+                    return
+        finally:
+            self.cancel(ticket)
+
+    def close(self, *, grace: float = 0.0) -> None:
+        """Take no more requests, give those that were taken ``grace`` seconds, and end the thread.
+
+        What has not ended by then ends with :class:`ServiceClosedError`.
+        """
+        with self._changed:
+            self._closing = ServiceClosedError("the server is shutting down; try again later")
+            self._deadline = monotonic() + grace
+            self._changed.notify()
+        self._thread.join()
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _checked(self, request: Request) -> list[int]:
+        """The ids of the prompt of a request that can work."""
+        if isinstance(request.speculation, Speculation):
+            request.speculation.for_many()  # checks it
+        request.ending.check(self.model.engine.n_vocab)
+        ids = prompt_ids(self.model, request.prompt)
+        n_ctx = self.model.engine.n_ctx
+        if len(ids) > n_ctx:
+            raise ContextFullError(
+                f"the prompt has {len(ids)} tokens, more than the context of {n_ctx}; shorten it, "
+                "or start the server with a larger context"
+            )
+        return ids
+
+    def _counted(self, deliver: Callable[[Event], None]) -> Callable[[Event], None]:
+        def counted(event: Event) -> None:
+            if isinstance(event, Ended):
+                with self._changed:
+                    self._open -= 1
+            try:
+                deliver(event)
+            except RuntimeError:  # the loop of whoever asked is closed: nobody listens
+                return
+
+        return counted
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        self._changed.notify()
+
+    def _work(self) -> None:
+        """The thread: carry orders out, then step, until it is closed and nothing is left."""
+        while self._await_work():
+            while self._orders:
+                self._orders.popleft()()
+            if self._deadline is not None and monotonic() >= self._deadline:
+                assert self._closing is not None
+                self._pool.cancel_all(self._closing)
+            try:
+                streams = self._pool.step()
+            except Exception as error:  # of the engine: whoever waits must hear of it
+                self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
+                streams = 0
+            self._steps += streams > 0
+            self._streams += streams
+
+    def _await_work(self) -> bool:
+        """Wait until there is something to do; ``False`` when there never will be."""
+        with self._changed:
+            while True:
+                if self._orders or self._pool.running or self._pool.waiting:
+                    return True
+                if self._closing is not None:
+                    return False
+                self._changed.wait()
