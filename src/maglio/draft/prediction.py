@@ -12,7 +12,7 @@ many times. Until it is found, one guess is made: that a single token was replac
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -117,7 +117,7 @@ class PredictionMember:
         if len(self._said) < _PAIR:
             return ()
         places = self._places.get((self._said[-2], self._said[-1]), [])
-        middle = bisect_left(places, self._last)
+        middle = bisect_right(places, self._last)
         ahead = places[middle : middle + _PLACES]
         return (*ahead, *reversed(places[max(0, middle - _PLACES) : middle]))
 

@@ -1,0 +1,129 @@
+"""Under a constraint the tokens are those of masked plain decoding, whatever is drafted."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maglio.decode import Drafter, Picker, Scheduler, run
+from maglio.decode import Sequence as TokenSequence
+from maglio.economics.cost import FLAT_COST
+from maglio.economics.live_cost import LiveCost
+from maglio.errors import InvalidArgumentError, InvalidLogitsError
+from support.decoding import GREEDY, PROMPT, SAMPLED
+from support.toy_constraint import ToyConstraint, masked_plainly
+from support.toy_engine import ToyEngine
+from support.toy_sources import ScriptedSource, adversaries
+
+N_VOCAB = 60
+N_TOKENS = 40
+KINDS = ("none", "silent", *adversaries([], N_VOCAB))
+
+
+def expected(params) -> list[int]:
+    return masked_plainly(ToyEngine(), Picker(params, N_VOCAB), PROMPT, N_TOKENS)
+
+
+def begun(engine, params, kind, *, lies=False, max_tokens=N_TOKENS, logprobs=None) -> TokenSequence:
+    stream = [*PROMPT, *expected(params)]
+    source = {
+        "none": None,
+        "silent": ScriptedSource(stream, lambda truth, call: None),
+        **adversaries(stream, N_VOCAB),
+    }[kind]
+    drafter = None if source is None else Drafter(source, N_VOCAB)
+    picker = Picker(params, N_VOCAB)
+    sequence = TokenSequence(engine.new_cache(), picker, drafter, n_ctx=engine.n_ctx)
+    constraint = ToyConstraint(N_VOCAB, lies=lies)
+    sequence.begin(PROMPT, max_tokens=max_tokens, constraint=constraint, logprobs=logprobs)
+    return sequence
+
+
+@pytest.mark.parametrize("lies", [False, True])
+@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_draft_and_no_lie_about_what_is_forced_changes_a_token(kind, params, lies):
+    engine = ToyEngine()
+    sequence = begun(engine, params, kind, lies=lies)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of sources that raise
+        got = [token.id for token in run(engine, sequence)]
+    assert got == expected(params)
+
+
+def test_what_is_forced_saves_forwards_without_any_other_draft():
+    engine = ToyEngine()
+    sequence = begun(engine, GREEDY, "silent")
+    assert [token.id for token in run(engine, sequence, LiveCost(FLAT_COST))] == expected(GREEDY)
+    counts = sequence.stats.sources["grammar"]
+    assert counts.accepted == counts.drafted > 0
+    assert len(engine.calls) == N_TOKENS - counts.accepted
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_tokens_that_were_not_taken_are_picked_again(data):
+    engine = ToyEngine()
+    sequence = begun(engine, SAMPLED, data.draw(st.sampled_from(["none", "silent", "perfect"])))
+    got: list[int] = []
+    while sequence.finish_reason is None:
+        sequence.plan()
+        segment = sequence.next_segment(engine.max_rows)
+        [rows] = engine.forward([segment])
+        sequence.accept(rows)
+        most = data.draw(st.integers(0, 6))
+        for token in sequence.take():
+            got.append(token.id)
+            if most == 0:
+                break
+            most -= 1
+    assert got == expected(SAMPLED)
+
+
+@settings(max_examples=30, deadline=None)
+@given(kinds=st.lists(st.sampled_from(["none", "silent", "perfect", "garbage"]), min_size=2))
+def test_constrained_streams_side_by_side_are_those_alone(kinds):
+    engine = ToyEngine()
+    sequences = [begun(engine, SAMPLED, kind) for kind in kinds[:8]]
+    scheduler = Scheduler(engine, LiveCost(FLAT_COST))
+    for sequence in sequences:
+        scheduler.add(sequence)
+    while progress := scheduler.step():
+        for line in progress:
+            list(line.sequence.take())
+    for sequence in sequences:
+        assert list(sequence.tokens[len(PROMPT) :]) == expected(SAMPLED)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_masked_pick_is_that_of_a_row_with_the_rest_impossible(data):
+    n_vocab = data.draw(st.sampled_from([1, 31, 32, 33, 300]))
+    row = np.random.default_rng(data.draw(st.integers(0, 999))).normal(size=n_vocab) * 3
+    row = row.astype(np.float32)
+    allowed = data.draw(st.sets(st.integers(0, n_vocab - 1), min_size=1))
+    bits = np.zeros(-(-n_vocab // 32) * 32, dtype=np.uint8)
+    bits[list(allowed)] = 1
+    bits[n_vocab:] = data.draw(st.integers(0, 1))  # what lies past the vocabulary says nothing
+    mask = np.packbits(bits, bitorder="little").view(np.int32)
+    picker = Picker(data.draw(st.sampled_from([GREEDY, SAMPLED])), max(n_vocab, 8))
+    row = np.concatenate([row, np.full(max(n_vocab, 8) - n_vocab, -np.inf, np.float32)])
+    mask = np.resize(mask, -(-len(row) // 32))
+    picker.extend(data.draw(st.lists(st.integers(0, n_vocab - 1), max_size=30)))
+    impossible = row.copy()
+    impossible[[t for t in range(n_vocab) if t not in allowed]] = -np.inf
+    assert picker.pick(row, 5, mask) == picker.pick(impossible, 5)
+
+
+def test_a_mask_that_allows_nothing_and_one_of_another_size_are_refused():
+    picker = Picker(GREEDY, N_VOCAB)
+    row = np.zeros(N_VOCAB, np.float32)
+    with pytest.raises(InvalidLogitsError):
+        picker.pick(row, 0, np.zeros(2, np.int32))
+    for bad in (np.zeros(3, np.int32), np.zeros(2, np.int64), np.zeros((1, 2), np.int32), [1, 2]):
+        with pytest.raises(InvalidArgumentError, match="mask"):
+            picker.pick(row, 0, bad)
