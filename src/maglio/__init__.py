@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ChatTemplateError,
         ContextFullError,
         ConversationFileError,
+        GrammarError,
         InvalidArgumentError,
         InvalidLogitsError,
         MaglioError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         OutOfMemoryError,
     )
     from maglio.generation import Generation, Stream, TextToken
+    from maglio.grammar import Grammar
     from maglio.loading import load
     from maglio.model import Model
     from maglio.request import Request
@@ -40,10 +42,11 @@ else:
         "maglio.draft.source": "Draft DraftSource Step",
         "maglio.engine.session": "Session",
         "maglio.errors": (
-            "ChatTemplateError ContextFullError ConversationFileError InvalidArgumentError "
-            "InvalidLogitsError MaglioError ModelFileError OutOfMemoryError"
+            "ChatTemplateError ContextFullError ConversationFileError GrammarError "
+            "InvalidArgumentError InvalidLogitsError MaglioError ModelFileError OutOfMemoryError"
         ),
         "maglio.generation": "Generation Stream TextToken",
+        "maglio.grammar": "Grammar",
         "maglio.loading": "load",
         "maglio.model": "Model",
         "maglio.request": "Request",
@@ -71,6 +74,8 @@ __all__ = [
     "DraftSource",
     "Generation",
     "GenerationStats",
+    "Grammar",
+    "GrammarError",
     "History",
     "InvalidArgumentError",
     "InvalidLogitsError",

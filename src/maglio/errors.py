@@ -41,3 +41,7 @@ class ChatTemplateError(MaglioError):
 
 class ConversationFileError(MaglioError):
     """A saved conversation cannot be read or trusted; the message names the file and why."""
+
+
+class GrammarError(MaglioError):
+    """A grammar cannot be compiled or followed; the message says why, in the library's words."""

@@ -17,6 +17,7 @@ from maglio.engine.base import Cache, Engine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Ending, Generation, Started, Stream
+from maglio.grammar import Grammar, GrammarCompiler
 from maglio.history_file import HistoryFile
 from maglio.prompt import Prompt
 from maglio.references import Reference, each, index_reference
@@ -34,6 +35,7 @@ class Model:
         tokenizer: text to token ids and back.
         path: the file that it was read from, if it was read from one.
         drafting: sets up drafting for its streams.
+        grammars: compiles what answers must be.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Model:
         self.drafting = DraftingSetup(
             engine.n_vocab, lambda: self.cost, can_rewind=engine.can_rewind
         )
+        self.grammars = GrammarCompiler(tokenizer, engine.n_vocab)
         self._chat_template = chat_template
         self._file_size = 0 if path is None else path.stat().st_size  # the file may go away
 
@@ -96,6 +99,7 @@ class Model:
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
         prediction: Prompt | None = None,
+        grammar: Grammar | None = None,
         logprobs: int | None = None,
         on_prefill: Callable[[int, int], None] | None = None,
     ) -> Stream:
@@ -116,12 +120,14 @@ class Model:
             stop_tokens: ids that end the generation, besides the model's own.
             prediction: what the answer is expected to be, or to be an edited copy of, as text or
                 token ids, to draft from. It need not be right. Unused without speculation.
+            grammar: what the answer must be (docs/grammar.md).
             logprobs: keep the log-probability of each token, and so many of the most probable
                 alternatives; neither when ``None``.
             on_prefill: called with (tokens done, tokens in all) while a prompt is read.
 
         Raises:
             InvalidArgumentError: an argument can never work, such as an empty prompt.
+            GrammarError: the grammar cannot be compiled.
             OutOfMemoryError: a reference is too large to index.
             ContextFullError: the prompt is longer than the context.
         """
@@ -137,6 +143,7 @@ class Model:
                 stop=stop,
                 stop_tokens=stop_tokens,
                 prediction=prediction,
+                grammar=grammar,
                 logprobs=logprobs,
             )
         )
@@ -160,6 +167,7 @@ class Model:
         stop: Sequence[str] = (),
         stop_tokens: Sequence[int] = (),
         prediction: Prompt | None = None,
+        grammar: Grammar | None = None,
         logprobs: int | None = None,
     ) -> Generation:
         """Generate after ``prompt``, with the arguments of :meth:`stream`, and return it whole."""
@@ -172,6 +180,7 @@ class Model:
             stop=stop,
             stop_tokens=stop_tokens,
             prediction=prediction,
+            grammar=grammar,
             logprobs=logprobs,
         ).result()
 

@@ -13,6 +13,7 @@ from maglio.decode import SamplingParams
 from maglio.decode.logprob import MAX_ALTERNATIVES
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Ending
+from maglio.grammar import Grammar
 from maglio.prompt import Prompt
 from maglio.references import Reference
 from maglio.speculation import Speculation
@@ -34,6 +35,7 @@ class Request:
         stop_tokens: ids that end the generation, besides the model's own.
         prediction: what the answer is expected to be, or to be an edited copy of, as text or token
             ids, to draft from. It need not be right. Unused without speculation.
+        grammar: what the answer must be.
         logprobs: keep the log-probability of each token, and so many of the most probable
             alternatives; neither when ``None``.
         show_control: whether control tokens are shown in the text, but for those that end it.
@@ -50,6 +52,7 @@ class Request:
     stop: Sequence[str] = ()
     stop_tokens: Sequence[int] = ()
     prediction: Prompt | None = None
+    grammar: Grammar | None = None
     logprobs: int | None = None
     show_control: bool = False
 
@@ -57,6 +60,10 @@ class Request:
         Ending(max_tokens=self.max_tokens, stop=self.stop, stop_ids=self.stop_tokens)
         if self.logprobs is not None:
             check_int("logprobs", self.logprobs, 0, MAX_ALTERNATIVES)
+        if self.grammar is not None and not isinstance(self.grammar, Grammar):
+            raise InvalidArgumentError(
+                f"grammar is {self.grammar!r:.80}, must be a maglio.Grammar or None"
+            )
         if not isinstance(self.show_control, bool):
             raise InvalidArgumentError(
                 f"show_control is {self.show_control!r:.80}, must be True or False"

@@ -15,6 +15,7 @@ from maglio.draft.source import DraftSource
 from maglio.engine.base import Cache, Engine
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Reading, Started
+from maglio.grammar import GrammarCompiler
 from maglio.prompt import Prompt, encoded
 from maglio.references import Reference, each, index_reference
 from maglio.request import Request
@@ -27,6 +28,7 @@ class StreamModel(Protocol):
     """What a generation needs of a model; :class:`maglio.Model` has it."""
 
     drafting: DraftingSetup
+    grammars: GrammarCompiler
 
     @property
     def engine(self) -> Engine:
@@ -50,6 +52,7 @@ def start(model: StreamModel, request: Request, *, cache: Cache | None = None) -
 
     Raises:
         InvalidArgumentError: a value in the request can never work.
+        GrammarError: the grammar cannot be compiled.
         OutOfMemoryError: a reference is too large to index.
         ContextFullError: the prompt is longer than the context.
     """
@@ -61,6 +64,7 @@ def start(model: StreamModel, request: Request, *, cache: Cache | None = None) -
         expected = _expected(model, request.prediction)
         if drafting.drafter is not None:
             _cascade(drafting.drafter.source, "a prediction").predict(expected, begin=len(ids))
+    constraint = None if request.grammar is None else model.grammars.start(request.grammar)
     control, ends = model.tokenizer.control_tokens.values(), model.tokenizer.eog_ids
     picker = Picker(sampling, n_vocab, exempt=control, ends=ends)
     cache = model.engine.new_cache() if cache is None else cache
@@ -74,6 +78,7 @@ def start(model: StreamModel, request: Request, *, cache: Cache | None = None) -
         ids[known:],
         request.ending,
         show_control=request.show_control,
+        constraint=constraint,
         logprobs=request.logprobs,
     )
 

@@ -112,6 +112,7 @@ class Service:
 
         Raises:
             InvalidArgumentError: a value in the request can never work.
+            GrammarError: its grammar cannot be compiled.
             ContextFullError: the prompt leaves no room in the context.
             ServiceBusyError: too many requests wait.
             ServiceClosedError: the service is closing.
@@ -175,6 +176,8 @@ class Service:
         if isinstance(request.speculation, Speculation):
             request.speculation.for_many()  # checks it
         request.ending.check(self.model.engine.n_vocab)
+        if request.grammar is not None:
+            self.model.grammars.start(request.grammar)  # compiles it here, and keeps it
         ids = prompt_ids(self.model, request.prompt)
         n_ctx = self.model.engine.n_ctx
         if len(ids) > n_ctx:

@@ -27,7 +27,12 @@ class AbsentTokenizer:
         self.fingerprint = f"none:{self.n_vocab}"
 
     def encode(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        continues: bool = False,
     ) -> list[int]:
         """Raise :class:`InvalidArgumentError`: there is no vocabulary."""
         raise InvalidArgumentError(

@@ -93,12 +93,18 @@ class VocabularyTokenizer(ABC):
         return digest.hexdigest()
 
     def encode(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        continues: bool = False,
     ) -> list[int]:
         """Return the token ids of ``text``, as llama.cpp's ``llama_tokenize`` gives them.
 
         ``add_special`` adds the BOS and EOS tokens the model asks for. ``parse_special`` reads
-        control tokens spelled in the text as such; without it they are plain text. Raises
+        control tokens spelled in the text as such; without it they are plain text. Where the text
+        ``continues`` an earlier one, no space is put before it. Raises
         :class:`InvalidArgumentError` for a lone surrogate and for texts over 1 GiB.
         """
         data = to_bytes(text)
@@ -106,7 +112,7 @@ class VocabularyTokenizer(ABC):
         ids: list[int] = []
         if add_special and vocabulary.add_bos and vocabulary.bos_id is not None:
             ids.append(vocabulary.bos_id)
-        after_special = True
+        after_special = not continues
         for begin, end, token in self._special.split(data, parse_special):
             if token >= 0:
                 ids.append(token)

@@ -67,12 +67,18 @@ class Tokenizer(Protocol):
         ...
 
     def encode(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        continues: bool = False,
     ) -> list[int]:
         """Return the token ids of ``text``; bytes need not be valid UTF-8.
 
         ``add_special`` adds the BOS and EOS tokens the model asks for; ``parse_special`` reads
-        control tokens spelled in the text as such, otherwise they are plain text.
+        control tokens spelled in the text as such, otherwise they are plain text. ``continues``:
+        the text goes on from earlier text, so no space is put before it.
         """
         ...
 

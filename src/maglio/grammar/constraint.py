@@ -1,0 +1,204 @@
+"""A compiled grammar that follows one generation.
+
+Boundary: llguidance's matcher, made to keep the promises of ``decode/constraint.py``. The library's
+traps are dealt with here and nowhere else: its errors are kept and not raised, it cannot go back
+over an end token, and asking it for forced bytes changes its masks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from llguidance import LLMatcher
+from numpy.typing import NDArray
+
+from maglio.errors import GrammarError, InvalidArgumentError
+from maglio.grammar.vocabulary import GrammarVocabulary, unpacked
+
+_DEAD_END = "NoExtensionBias"
+_CONTROL = re.compile(rb"\xff\[(\d+)\]")
+_MAX_FORCED = 256  # bytes looked at; a draft is never longer
+
+
+class GrammarConstraint:
+    """Follows generated tokens and says which may come next.
+
+    A token that ends a generation may come where the grammar is complete, and where nothing else
+    may.
+
+    Args:
+        root: the compiled grammar at its beginning; it is copied and not changed.
+        vocabulary: the model's.
+    """
+
+    def __init__(self, root: LLMatcher, vocabulary: GrammarVocabulary) -> None:
+        self._root = root
+        self._vocabulary = vocabulary
+        self._restart()
+
+    def _restart(self) -> None:
+        self._is_torn = True  # whether an interrupt came in the middle of a change
+        self._tokens: list[int] = []
+        self._n_text = 0  # those before the first that ends
+        self._matcher = self._root.deep_copy()
+        self._mask: NDArray[np.int32] | None = None
+        self._is_torn = False
+
+    @property
+    def length(self) -> int:
+        """Generated tokens it has followed."""
+        if self._is_torn:
+            self._restart()
+        return len(self._tokens)
+
+    def mask(self) -> NDArray[np.int32]:
+        """Which tokens may come next: int32 ``(ceil(n_vocab / 32),)``; the caller's.
+
+        Raises:
+            GrammarError: the grammar went over a limit.
+        """
+        if self._mask is None:
+            self._mask = self._next(self._matcher, ended=self._has_ended)
+            if self._matcher.is_error():
+                self._matcher = self._replayed(self._n_text)
+        return self._mask.copy()
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Follow more tokens.
+
+        Raises:
+            InvalidArgumentError: one of them may not come; none is followed then.
+            GrammarError: the grammar went over a limit.
+        """
+        admissible = self.admissible(tokens)
+        if admissible < len(tokens):
+            raise InvalidArgumentError(
+                f"token {tokens[admissible]} may not come next under the grammar "
+                f"(after {len(self._tokens) + admissible} tokens)"
+            )
+        self._is_torn = True
+        text = self._up_to_an_end(tokens) if not self._has_ended else []
+        _consume(self._matcher, text)
+        self._n_text += len(text)
+        self._tokens += tokens
+        self._mask = None
+        self._is_torn = False
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first ``length`` tokens."""
+        if length >= self.length:
+            return
+        self._is_torn = True
+        dropped = max(0, self._n_text - length)
+        self._n_text -= dropped
+        del self._tokens[length:]
+        self._mask = None
+        if dropped and not self._matcher.rollback(dropped):
+            self._matcher = self._replayed(self._n_text)
+        self._is_torn = False
+
+    def admissible(self, tokens: Sequence[int]) -> int:
+        """How many of the first ``tokens`` may follow; changes nothing.
+
+        Raises:
+            GrammarError: the grammar went over a limit.
+        """
+        tokens = tokens[: self._vocabulary.n_usable(tokens)]
+        text = self._up_to_an_end(tokens) if not self._has_ended else []
+        if text:
+            n = self._matcher.validate_tokens(list(text))
+            _check(self._matcher)
+            if n < len(text):
+                return n
+        ends = self._n_ends(tokens[len(text) :])
+        return len(text) + (ends if ends and self._may_end_after(text, tokens[len(text)]) else 0)
+
+    def forced(self) -> list[int]:
+        """Tokens that must come next, split as the tokenizer would; empty if none are known."""
+        if self._has_ended:
+            return []
+        probe = self._matcher.deep_copy()
+        forced = probe.compute_ff_bytes()[:_MAX_FORCED]
+        if not forced:
+            only = unpacked(self.mask())
+            return only.tolist() if len(only) == 1 else []
+        return self._spelled(forced)
+
+    def _spelled(self, forced: bytes) -> list[int]:
+        """Return the tokens of forced bytes, but for a last one that might be longer."""
+        ids: list[int] = []
+        before = self._tokens[-1] if self._tokens else None
+        pieces = _CONTROL.split(forced)
+        for i, piece in enumerate(pieces):
+            if i % 2:
+                ids.append(int(piece))
+            elif piece:
+                ids += self._vocabulary.encode(piece, ids[-1] if ids else before)
+        ids = ids[: self.admissible(ids)]
+        return ids[:-1] if ids and self._may_be_longer(ids) else ids
+
+    def _may_be_longer(self, tokens: list[int]) -> bool:
+        probe = self._matcher.deep_copy()
+        _consume(probe, tokens[:-1])
+        allowed = unpacked(self._next(probe, ended=False))
+        lengths = self._vocabulary.lengths
+        return bool((lengths[allowed] > lengths[tokens[-1]]).any())
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._n_text < len(self._tokens)
+
+    def _up_to_an_end(self, tokens: Sequence[int]) -> Sequence[int]:
+        ends = self._vocabulary.end_ids
+        return tokens[: next((i for i, token in enumerate(tokens) if token in ends), len(tokens))]
+
+    def _n_ends(self, tokens: Sequence[int]) -> int:
+        ends = self._vocabulary.end_ids
+        return next((i for i, token in enumerate(tokens) if token not in ends), len(tokens))
+
+    def _may_end_after(self, text: Sequence[int], end: int) -> bool:
+        if self._has_ended:
+            return True
+        probe = self._matcher.deep_copy()
+        _consume(probe, text)
+        if probe.is_accepting():
+            return True
+        return bool(self._next(probe, ended=False)[end // 32] >> (end % 32) & 1)
+
+    def _next(self, matcher: LLMatcher, *, ended: bool) -> NDArray[np.int32]:
+        """Return the mask in a matcher's state, which is spoilt where nothing may follow."""
+        vocabulary = self._vocabulary
+        if ended or matcher.is_stopped():
+            return vocabulary.ends
+        mask = np.zeros_like(vocabulary.ends)
+        matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+        if matcher.is_error():
+            if not matcher.get_error().startswith(_DEAD_END):
+                _check(matcher)
+            return vocabulary.ends
+        mask &= vocabulary.usable
+        return mask if mask.any() else vocabulary.ends
+
+    def _replayed(self, length: int) -> LLMatcher:
+        matcher = self._root.deep_copy()
+        _consume(matcher, self._tokens[:length])
+        return matcher
+
+
+def _consume(matcher: LLMatcher, tokens: Sequence[int]) -> None:
+    if tokens:
+        matcher.consume_tokens(list(tokens))
+        _check(matcher)
+
+
+def _check(matcher: LLMatcher) -> None:
+    """Raise the error that a matcher keeps."""
+    if matcher.is_error():
+        raise GrammarError(f"the grammar cannot be followed: {message_of(matcher)}")
+
+
+def message_of(matcher: LLMatcher) -> str:
+    """Return the library's message, without what it adds for its own developers."""
+    return matcher.get_error().partition("\n<")[0].strip()[:2000]
