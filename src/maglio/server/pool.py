@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from maglio.decode import Scheduler
 from maglio.decode import Sequence as TokenSequence
+from maglio.draft.source import Step
 from maglio.engine.base import Cache
 from maglio.errors import MaglioError, OutOfMemoryError
 from maglio.generation import Generation, Started
@@ -107,9 +108,8 @@ class Pool:
             ticket = self._running[sequence]
             if step is None:
                 self._end(ticket, error)
-            elif step.tokens:
-                drafted = 0 if step.draft is None else len(step.draft.tokens)
-                self._read(ticket, sequence, drafted, step.accepted)
+            else:
+                self._read(ticket, sequence, step)
         return len(progress)
 
     # --- inside ----------------------------------------------------------------------------------
@@ -166,15 +166,17 @@ class Pool:
             for other in self._running.values()
         )
 
-    def _read(self, ticket: Ticket, sequence: TokenSequence, drafted: int, accepted: int) -> None:
-        assert ticket._started is not None
-        if ticket._is_reading:
+    def _read(self, ticket: Ticket, sequence: TokenSequence, step: Step) -> None:
+        started = ticket._started
+        assert started is not None
+        if ticket._is_reading and sequence.cache.length >= len(ticket.prompt):
             ticket._is_reading = False
             sequence.cache.keep()
             self._keep(ticket, ticket.prompt, sequence.cache)
-        reading = ticket._started.reading
-        tokens = tuple(reading.read(token) for token in sequence.take())
-        ticket.deliver(Wrote(tokens, drafted, accepted))
+        if step.tokens:
+            tokens = tuple(started.reading.read(token) for token in sequence.take())
+            drafted = 0 if step.draft is None else len(step.draft.tokens)
+            ticket.deliver(Wrote(tokens, drafted, step.accepted))
         if sequence.finish_reason is not None:
             self._end(ticket, None)
 
