@@ -220,7 +220,8 @@ class PrefixCache:
     def _make_room(self, limit: int) -> None:
         while self._memory.bytes > limit:
             held = [pair for pair in self._nodes() if pair[1].cache is not None]
-            tree, node = min(held, key=lambda pair: pair[1].used)
+            # What a stream begins with was used whenever it was, so nothing is left behind it.
+            tree, node = min(held, key=lambda pair: (pair[1].used, -pair[1].depth))
             self._evict(tree, node, self._memory.bytes - limit)
         for tenant in [tenant for tenant, tree in self._trees.items() if not tree.root.children]:
             del self._trees[tenant]
@@ -234,7 +235,7 @@ class PrefixCache:
         too_many = math.ceil(surplus * cache.length / self._memory.of(cache))
         length = cache.length - max(_LEAST_CUT, too_many)
         self._memory.remove(cache)
-        if cache.floor > 0 or node.children or length <= parent.depth:
+        if cache.floor > 0 or length <= parent.depth:
             tree.remove(node)
             return
         shorter = cache.fork(length)

@@ -180,10 +180,11 @@ class PrefixTree:
                 for child in at.children.values():
                     _join(at, child)
                     parent.children[int(child.label[0])] = child
-            floors = [child.floor for child in at.children.values()]
-            at.floor = min(floors, default=_NOWHERE)
             if at.cache is not None:
-                at.floor = min(at.floor, at.cache.floor)
+                at.floor = at.cache.floor  # lower than those of longer ones, or these would serve
+            else:
+                floors = [child.floor for child in at.children.values()]
+                at.floor = min(floors, default=_NOWHERE)
             at = parent
 
 
