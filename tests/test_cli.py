@@ -236,6 +236,12 @@ def test_without_a_seed_sampling_differs_and_can_be_repeated():
     assert b"seed 77\n" in stats
 
 
+def test_stats_say_how_keys_and_values_are_kept():
+    arguments = ("generate", "-p", "x", "-n", "2", "--stats")
+    assert b"KV cache f16\n" in maglio(*arguments).stderr
+    assert b"KV cache q8_0\n" in maglio(*arguments, "--kv-cache", "q8_0").stderr
+
+
 def test_a_whole_context_is_the_models_own():
     document = json.loads(maglio("generate", "-p", "x", "-n", "1", "-c", "0", "--json").stdout)
     assert document["finish_reason"] == "length"

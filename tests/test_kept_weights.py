@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,13 +15,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import maglio
-from maglio import machine
+from maglio import kept_weights, machine
+from maglio.cli.app import app
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from maglio.gguf import ModelFile
-from maglio.kept_weights import KeptWeights
+from maglio.kept_weights import KeptWeights, kept_files
 from support.gguf_bytes import RawGguf
 from support.models import FAMILIES, FORMATS
 from support.tiny import ISAS, TinyModels, load_on
@@ -163,6 +166,127 @@ def test_a_full_disk_is_not_filled_to_the_last_byte(
     with pytest.warns(RuntimeWarning, match="free on the disk; the model is read each time"):
         load(path)
     assert not KeptWeights(path).path.exists()
+
+
+def models_of_one_size(path: Path, count: int) -> list[Path]:
+    return [Path(shutil.copy(path, path.with_name(f"model-{n}.gguf"))) for n in range(count)]
+
+
+def kept_names() -> list[str]:
+    return [file.path.name.rpartition("-")[0] for file in kept_files()]
+
+
+def at_most(files: float, of: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many files of the size of one may be kept."""
+    size = KeptWeights(of).path.stat().st_size
+    monkeypatch.setattr(kept_weights, "MOST_BYTES", int(files * size))
+
+
+def test_weights_that_were_not_used_for_longest_go_first(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.unlink()
+    a, b, c, d = models_of_one_size(path, 4)
+    for model in (a, b, c):
+        load(model)
+    at_most(3, a, monkeypatch)
+    load(a)  # used again, and let go
+    load(d)
+    assert kept_names() == ["model-3", "model-0", "model-2"]
+
+
+def test_bytes_in_all_stay_below_the_most(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_most(2.9, path, monkeypatch)
+    for model in models_of_one_size(path, 6):
+        load(model)
+        assert sum(file.bytes for file in kept_files()) <= kept_weights.MOST_BYTES
+    assert kept_names() == ["model-5", "model-4"]
+
+
+def test_weights_that_are_mapped_here_are_not_removed(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, c = models_of_one_size(path, 3)
+    kept.unlink()
+    load(a)
+    load(b)
+    at_most(2, a, monkeypatch)
+    mapped = load(a)
+    os.utime(KeptWeights(a).path, ns=(1, 1))
+    load(c)
+    assert is_mapped(mapped)
+    assert kept_names() == ["model-2", "model-0"]
+    also = load(c)
+    with pytest.warns(RuntimeWarning, match="are kept at most; the model is read each time"):
+        load(b)
+    assert kept_names() == ["model-2", "model-0"]
+    del mapped, also
+    load(b)
+    assert kept_names() == ["model-1", "model-2"]
+
+
+def test_a_model_larger_than_all_that_may_be_kept_removes_nothing(
+    path: Path, kept: Path, tiny: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_most(1, path, monkeypatch)
+    larger = tiny.path("llama", "F32")
+    with pytest.warns(RuntimeWarning, match="are kept at most"):
+        load(larger)
+    assert [file.path for file in kept_files()] == [kept]
+
+
+def test_a_model_replaces_its_own_old_weights_alone(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (other,) = models_of_one_size(path, 1)
+    load(other)
+    at_most(2, other, monkeypatch)
+    os.utime(path, ns=(1, 1))
+    with pytest.warns(RuntimeWarning, match="has changed"):
+        load(path)
+    assert len(kept_files()) == 2
+
+
+def test_a_full_disk_costs_other_models_their_weights(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = kept.stat().st_size
+    room = (1 << 30) + 2 * size
+
+    def usage(_: Path) -> object:
+        return shutil._ntuple_diskusage(1, 1, room - sum(file.bytes for file in kept_files()))
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    for model in models_of_one_size(path, 3):
+        load(model)
+        assert usage(model)[2] >= 1 << 30
+    assert kept_names() == ["model-2", "model-1"]
+
+
+def test_what_is_no_file_of_weights_is_left_alone(
+    path: Path, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").write_bytes(bytes(10**6))
+    (kept.parent / "link.weights").symlink_to(tmp_path / "mine")
+    (kept.parent / "folder.weights").mkdir()
+    (kept.parent / "notes.txt").write_bytes(bytes(10**6))
+    at_most(1, path, monkeypatch)
+    (other,) = models_of_one_size(path, 1)
+    load(other)
+    assert kept_names() == ["model-0"]
+    assert len(os.listdir(kept.parent)) == 4
+
+
+def test_the_command_line_says_where_weights_are_kept(kept: Path) -> None:
+    said = CliRunner().invoke(app, ["models"]).stdout
+    assert str(kept.parent) in "".join(said.split())
+    assert "1 file, " in said
+    assert "of at most 100.00 GB" in " ".join(said.split())
+    document = json.loads(CliRunner().invoke(app, ["models", "--json"]).stdout)["kept_weights"]
+    assert document["folder"] == str(kept.parent)
+    assert document["files"] == [{"path": str(kept), "bytes": kept.stat().st_size}]
 
 
 @settings(

@@ -159,6 +159,30 @@ def test_fingerprints_tell_files_apart_by_size_beginning_and_end(tmp_path):
     assert len(prints) == len(contents)
 
 
+def test_fingerprints_are_of_all_parts_of_a_split_model(tmp_path):
+    parts = [tmp_path / f"m-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
+    for part in parts:
+        part.write_bytes(b"alike")
+    first = parts[0]
+    prints = {fingerprint(first)}
+    for part in parts:
+        part.write_bytes(b"other")
+        prints.add(fingerprint(first))
+    parts[2].unlink()
+    prints.add(fingerprint(first))
+    assert len(prints) == 5
+    (tmp_path / "m-00004-of-00003.gguf").write_bytes(b"of no model")
+    assert fingerprint(first) in prints
+
+
+def test_fingerprints_of_a_part_alone_are_of_that_file(tmp_path):
+    part = tmp_path / "m-00002-of-00003.gguf"
+    part.write_bytes(b"x")
+    (tmp_path / "other.gguf").write_bytes(b"x")
+    (tmp_path / "m-00001-of-00003.gguf").write_bytes(b"y")
+    assert fingerprint(part) == fingerprint(tmp_path / "other.gguf")
+
+
 def test_a_loaded_engine_has_a_key(tiny):
     engine, path = tiny.engine("llama", "Q4_0"), tiny.path("llama", "Q4_0")
     key = ProfileKey.of(engine, path)

@@ -194,7 +194,7 @@ void bind_model(nb::module_& m) {
       },
       "file"_a, "name"_a, "The floats of a tensor of one dimension.");
 
-  nb::class_<Model>(m, "Model", "Weights, repacked for the engine.")
+  nb::class_<Model>(m, "Model", nb::is_weak_referenceable(), "Weights, repacked for the engine.")
       .def_ro("spec", &Model::spec)
       .def_prop_ro("weight_bytes", &Model::weight_bytes)
       .def_ro("is_mapped", &Model::is_mapped, "Whether the weights are pages of a file.");
@@ -214,6 +214,7 @@ void bind_model(nb::module_& m) {
       .def("map", &map_model, "descriptor"_a,
            "Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are "
            "not of this model.")
+      .def_prop_ro("kept_bytes", &ModelLoad::kept_bytes, "Bytes of the file that ``keep`` writes.")
       .def("keep", &keep_model, "descriptor"_a, "progress"_a = nb::none(),
            nb::sig("def keep(self, descriptor: int, "
                    "progress: collections.abc.Callable[[int, int], object] | None = None) -> None"),

@@ -98,6 +98,12 @@ std::string out_of_range(const std::string& name, int64_t value, int low, int hi
          std::to_string(low) + " to " + std::to_string(high);
 }
 
+PagePool::Use use_of_pages(CacheType type) {
+  PagePool::Use use;
+  if (type == CacheType::kF16) use.advice = "load the model with kv_cache=\"q8_0\", ";
+  return use;
+}
+
 }  // namespace
 
 std::string of_segment(int index, int count) {
@@ -111,7 +117,7 @@ Engine::Engine(std::shared_ptr<const Model> model, const Kernels& kernels, int t
       pool_(threads),
       layout_(std::make_shared<PageLayout>(model_->spec, cache_type)),
       account_(std::make_shared<Account>(cache_budget)),
-      pages_(std::make_shared<PagePool>(layout_->page_bytes(), account_, PagePool::Use())),
+      pages_(std::make_shared<PagePool>(layout_->page_bytes(), account_, use_of_pages(cache_type))),
       recurrent_(std::make_shared<RecurrentMemory>(model_->spec, account_)),
       scratch_(std::make_unique<Scratch>(*model_)) {}
 

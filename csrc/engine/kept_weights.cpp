@@ -32,9 +32,8 @@ static_assert(sizeof(Header) == 32, "the header is written as it lies in memory"
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Header header_of(const std::vector<Packing>& packings, uint64_t key) {
-  Header header{{}, kVersion, key, kAlignment};
+  Header header{{}, kVersion, key, kept_bytes(packings)};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  for (const Packing& packing : packings) header.file_bytes += aligned(packing.matrix->bytes());
   return header;
 }
 
@@ -131,6 +130,12 @@ uint64_t kept_key(const GgufFile& file, const std::vector<Packing>& packings) {
   }
   for (const TensorType type : types) key = digest_of_tiles(type, key);
   return key;
+}
+
+uint64_t kept_bytes(const std::vector<Packing>& packings) {
+  uint64_t bytes = kAlignment;
+  for (const Packing& packing : packings) bytes += aligned(packing.matrix->bytes());
+  return bytes;
 }
 
 void write_kept(const std::vector<Packing>& packings, uint64_t key, int descriptor,

@@ -21,6 +21,9 @@ struct KeptWeightsError : std::runtime_error {
 // becomes of their tensors, and how tiles are laid out now.
 uint64_t kept_key(const GgufFile& file, const std::vector<Packing>& packings);
 
+// Of the file that write_kept() writes.
+uint64_t kept_bytes(const std::vector<Packing>& packings);
+
 // Writes the matrices to an open, empty file. Throws KeptWeightsError, or what `progress` throws.
 void write_kept(const std::vector<Packing>& packings, uint64_t key, int descriptor,
                 const Progress& progress);

@@ -277,6 +277,8 @@ std::shared_ptr<const Model> ModelLoad::map(int descriptor) {
   return model_;
 }
 
+uint64_t ModelLoad::kept_bytes() const { return maglio::kept_bytes(packings_); }
+
 void ModelLoad::keep(int descriptor, const Progress& progress) const {
   write_kept(packings_, kept_key(*file_, packings_), descriptor, progress);
 }

@@ -34,6 +34,8 @@ class ModelLoad {
   // Or the model with its matrices mapped from a file that keep() wrote. Once. Throws
   // KeptWeightsError when it is not that, and can be followed by read() then.
   std::shared_ptr<const Model> map(int descriptor);
+  // Of the file that keep() writes.
+  uint64_t kept_bytes() const;
   // Writes the matrices that were read to an open, empty file. Throws KeptWeightsError, and what
   // `progress` throws.
   void keep(int descriptor, const Progress& progress) const;

@@ -48,7 +48,7 @@ void PagePool::refuse(size_t count) const {
                                 : "of " + megabytes(account_->budget()) + " available";
   throw OutOfPages("no memory for " + megabytes(count * page_bytes_) + " more of " + use_.what +
                    ": " + megabytes(account_->lent()) + " are in use, " + limit +
-                   "; close or shorten a sequence, or use a smaller model");
+                   "; close or shorten a sequence, " + use_.advice + "or use a smaller model");
 }
 
 std::unique_ptr<PagePool::Page> PagePool::take() {

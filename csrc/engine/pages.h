@@ -51,6 +51,7 @@ class PagePool {
     const char* what = "KV cache";
     Pages memory = Pages::kSmall;
     size_t kept = 8;
+    const char* advice = "";  // what else to do about a lack of memory
   };
 
   PagePool(size_t page_bytes, std::shared_ptr<Account> account, Use use);

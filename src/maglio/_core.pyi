@@ -656,6 +656,10 @@ class ModelLoad:
         Maps the weights from a file that ``keep`` wrote; raises KeptWeightsError if they are not of this model.
         """
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the file that ``keep`` writes."""
+
     def keep(self, descriptor: int, progress: Callable[[int, int], object] | None = None) -> None:
         """Writes the weights that were read to an open, empty file."""
 

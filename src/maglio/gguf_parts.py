@@ -43,6 +43,15 @@ def open_parts(path: Path) -> list[_core.GgufPart]:
     return parts
 
 
+def files_of(path: Path) -> list[Path]:
+    """Every file of a model, by the name of its first part alone; those that exist."""
+    named = _NAME.fullmatch(path.name)
+    if named is None or int(named["number"]) != 1:
+        return [path]
+    further = _names(named["stem"], int(named["count"]))[1:]
+    return [path, *(part for name in further if (part := path.with_name(name)).is_file())]
+
+
 def _open(path: Path) -> _core.GgufPart:
     try:
         with open_regular(path) as file:
@@ -63,11 +72,14 @@ def _paths(path: Path, number: int, count: int) -> list[Path]:
             f"it is part {number} of {count} of a split model, so its name has to end in "
             f"-{number:05}-of-{count:05}.gguf, by which the other parts are found",
         )
-    names = [f"{named['stem']}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
-    paths = [path.with_name(name) for name in names]
+    paths = [path.with_name(name) for name in _names(named["stem"], count)]
     if number != 1:
         raise _error(path, f"it is part {number} of {count} of a split model; load {paths[0]}")
     return paths
+
+
+def _names(stem: str, count: int) -> list[str]:
+    return [f"{stem}-{number:05}-of-{count:05}.gguf" for number in range(1, count + 1)]
 
 
 def _open_further(paths: list[Path], number: int) -> _core.GgufPart:

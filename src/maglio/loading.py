@@ -35,7 +35,8 @@ def load(
         kv_cache: precision of the KV cache: ``f16``, or ``q8_0``, which takes about half the memory
             and rounds keys and values to 8 bits.
         cache: keep the weights, as the engine repacks them, in a file in the user's cache folder,
-            and map that file the next time. It is about as large as the model.
+            and map that file the next time. It is about as large as the model. All such files have
+            at most 100 GB; those that were not used for the longest time go first.
         on_load: is called now and then with bytes done and bytes in all while weights are read,
             and again from the beginning while they are written to the cache. An exception in it
             ends loading.

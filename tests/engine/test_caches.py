@@ -97,6 +97,18 @@ def test_pages_beyond_memory_are_refused_and_closing_a_sequence_makes_room(
     assert third.forward([1]).shape == (1, engine.n_vocab)
 
 
+@pytest.mark.parametrize(("kv_cache", "advises"), [("f16", True), ("q8_0", False)])
+def test_a_lack_of_pages_advises_the_smaller_cache_where_it_is_not_in_use(
+    path: Path, monkeypatch: pytest.MonkeyPatch, kv_cache: str, advises: bool
+) -> None:
+    answers = iter([1 << 40, 1])
+    monkeypatch.setattr(machine, "available_memory", lambda: next(answers))
+    engine = NativeEngine(ModelFile(path), threads=1, kv_cache=kv_cache)
+    with pytest.raises(OutOfMemoryError, match="or use a smaller model") as refusal:
+        Session(engine).forward([1])
+    assert ('load the model with kv_cache="q8_0"' in str(refusal.value)) == advises
+
+
 def test_without_an_answer_from_the_system_there_is_no_limit(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

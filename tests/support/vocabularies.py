@@ -33,7 +33,7 @@ PRETOKENIZERS = (
     "smollm", "qwen2", "qwen35", "llama-bpe", "gpt-2", "default", "glm4", "dbrx", "falcon",
     "laguna", "ufakzeka", "exaone-moe", "seed-coder", "bailingmoe", "jais-2", "minicpm5", "tekken",
     "gpt-4o", "granite-embed-multi-97m", "tiny_aya", "youtu", "deepseek-llm", "deepseek-coder",
-    "deepseek-v3", "spark2_5", "afmoe", "bloom", "viking", "chameleon", "superbpe",
+    "deepseek-v3", "spark2_5", "afmoe", "bloom", "viking", "chameleon", "superbpe", "kimi-k2",
 )  # fmt: skip
 """One name for each way to cut text into words."""
 
@@ -41,6 +41,17 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "smollm2": ("smollm2", {}),
     "gemma3": ("gemma3", {}),
     "gemma4": ("gemma4", {}),
+    **{
+        f"characters-{pre}": (
+            "gemma4",
+            {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre},
+        )
+        for pre in ("sarvam-moe", "granite-embed-multi-311m")
+    },
+    "characters-whitespace": (
+        "gemma4",
+        {"tokenizer.ggml.model": "whitespace", "tokenizer.ggml.pre": "whitespace"},
+    ),
     "gemma3-space-prefix": ("gemma3", {"tokenizer.ggml.add_space_prefix": True}),
     **{f"pairs-{pre}": ("pairs", {"tokenizer.ggml.pre": pre}) for pre in PRETOKENIZERS},
     "masks-jina-v2-code": ("masks", {"tokenizer.ggml.pre": "jina-v2-code"}),

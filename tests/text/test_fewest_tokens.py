@@ -33,6 +33,8 @@ TOKENIZERS = [
         SMALL,
         SPM,
         SPM | {"tokenizer.ggml.add_space_prefix": False},
+        vocabulary("characters-whitespace"),
+        vocabulary("characters-sarvam-moe"),
     )
 ]
 # Characters that are long in bytes, that stand for spaces, for bytes of no text, or are dropped.

@@ -6,7 +6,7 @@ from tokenizers import pre_tokenizers
 
 from maglio.errors import InvalidArgumentError, ModelFileError
 from maglio.text import from_metadata
-from maglio.text.pretokenizer import pretokenizer_names, pretokenizer_of
+from maglio.text.pretokenizer import merges_characters, pretokenizer_names, pretokenizer_of
 from support.spm_vocabulary import SPM
 from support.vocabularies import vocabulary
 
@@ -127,7 +127,7 @@ def test_an_id_of_all_ones_is_none_at_all(changes, role, token):
     assert from_metadata(metadata | {"tokenizer.ggml.eot_token_id": 2**32 - 1}).n_vocab
 
 
-@pytest.mark.parametrize("name", pretokenizer_names())
+@pytest.mark.parametrize("name", [n for n in pretokenizer_names() if not merges_characters(n)])
 def test_every_pretokenizer_cuts_every_text_into_all_of_it(name):
     texts = ["I'LL say: 1234 words,\n\n  and\tmore… ΩΣ éé 中文!\r\n ", "'s 's", "   ", "\n \n"]
     splits = pre_tokenizers.Sequence(list(pretokenizer_of(name).splits()))
@@ -206,7 +206,7 @@ HOSTILE = {
     "no model": ({}, "tokenizer model ''"),
     "model of a wrong type": (small_bpe(model=7), "should be a string"),
     "unknown model": (small_bpe(model="t5"), "tokenizer model 't5'; supported are"),
-    "unknown pre-tokenizer": (small_bpe(pre="kimi-k2"), "pre-tokenizer 'kimi-k2'; supported are"),
+    "unknown pre-tokenizer": (small_bpe(pre="kimi-k9"), "pre-tokenizer 'kimi-k9'; supported are"),
     "absurd pre-tokenizer": (small_bpe(pre="x" * 9999), "xxx'; supported are default, gpt-2"),
     "no tokens": ({"tokenizer.ggml.model": "llama"}, "lacks tokenizer.ggml.tokens"),
     "empty vocabulary": (small_bpe(tokens=[], merges=[]), "must not be empty"),
@@ -270,3 +270,17 @@ def test_no_metadata_raises_anything_else(metadata, data):
         tokenizer.encode("ab", parse_special=True)
         tokenizer.decode(range(tokenizer.n_vocab))
         assert tokenizer.fingerprint
+
+
+def test_white_space_is_left_out_where_a_model_knows_none():
+    tokenizer = from_metadata(vocabulary("characters-whitespace"))
+    text = "\u3000 ab\u00a0\u2028é\n\t<|im_end|> \x1f "
+    expected = [b"ab", "é".encode(), b"<|im_end|>", b"\x1f"]
+    assert texts_of(tokenizer, tokenizer.encode(text, parse_special=True)) == expected
+    assert tokenizer.fewest_tokens(" \n\u3000" * 99) == 0
+
+
+def test_a_vocabulary_that_wants_small_letters_is_refused():
+    metadata = vocabulary("characters-whitespace")
+    with pytest.raises(ModelFileError, match=r"normalizer\.lowercase is True"):
+        from_metadata(metadata | {"tokenizer.ggml.normalizer.lowercase": True})

@@ -20,6 +20,7 @@ from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
     details,
+    note_cache,
     note_seed,
     summary,
     wants_color,
@@ -89,6 +90,7 @@ def generate(
     note(summary(stream.stats))
     if stats:
         note(details(stream.stats))
+        note_cache(loaded.engine)
         note_seed(params)
     if interrupted:
         raise typer.Exit(130)

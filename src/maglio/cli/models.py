@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from maglio.inspection import Inspection, Memory, inspect, supported
+from maglio.kept_weights import MOST_BYTES, kept_files, kept_folder
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -21,10 +22,12 @@ _EXAMPLE_POSITIONS = 4096
 
 
 def models(as_json: JsonOption = False) -> None:
-    """Print the models, formats and tokenizers that this build runs."""
-    can = supported()
+    """Print the models, formats and tokenizers that this build runs, and where weights are kept."""
+    can, kept = supported(), kept_files()
     if as_json:
-        print(json.dumps(asdict(can), ensure_ascii=False))
+        files = [{"path": str(file.path), "bytes": file.bytes} for file in kept]
+        weights = {"folder": str(kept_folder()), "files": files, "most_bytes": MOST_BYTES}
+        print(json.dumps({**asdict(can), "kept_weights": weights}, ensure_ascii=False))
         return
     print("architectures")
     for architecture, text in can.architectures.items():
@@ -34,6 +37,9 @@ def models(as_json: JsonOption = False) -> None:
     _print_line("cut by", can.pretokenizers)
     _print_line("KV caches", can.kv_caches)
     _print_line("processor", can.instruction_sets)
+    number = f"{len(kept)} file{'s' if len(kept) != 1 else ''}"
+    sizes = f"{_size(sum(file.bytes for file in kept))} of at most {_size(MOST_BYTES)}"
+    _print_line("kept weights", [str(kept_folder()), number, sizes], separator=", ")
 
 
 def inspect_file(

@@ -10,6 +10,7 @@ from typing import Literal, TextIO
 
 from maglio.cli.streams import emit, note
 from maglio.decode import GenerationStats, SamplingParams
+from maglio.engine.base import Engine
 
 Color = Literal["auto", "on", "off"]
 
@@ -136,6 +137,12 @@ def details(stats: GenerationStats) -> str:
     if stats.source_error is not None:
         lines.append(f"drafting stopped: {stats.source_error}")
     return "\n".join(lines)
+
+
+def note_cache(engine: Engine) -> None:
+    """Say in what precision keys and values are, where the engine does."""
+    if kv_cache := getattr(engine, "kv_cache", None):
+        note(f"KV cache {kv_cache}")
 
 
 def note_seed(params: SamplingParams) -> None:

@@ -17,6 +17,7 @@ from maglio.economics.probe import ContextCosts, Spread, VerifyCosts
 from maglio.engine.base import Engine
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.files import write_atomic
+from maglio.gguf_parts import files_of
 from maglio.version import __version__
 
 _Json: TypeAlias = Any  # as json gives it: whatever is wrong with it ends in one warning
@@ -30,7 +31,7 @@ class ProfileKey:
     """What a measurement holds for: another value of any of these, and it does not.
 
     Attributes:
-        model: fingerprint of the model file.
+        model: fingerprint of the model's files.
         engine: name of the engine,
         version: and its version.
         threads: number of threads.
@@ -65,17 +66,21 @@ class ProfileKey:
 
 
 def fingerprint(path: Path) -> str:
-    """Tell model files apart by size, beginning and end: shapes and formats are in there.
+    """Tell models apart by size, beginning and end of each of their files.
+
+    Shapes and formats are in there. Of a split model ``path`` is the first part.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: a file cannot be read.
     """
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(_HEAD))
-        file.seek(max(0, size - _TAIL))
-        digest.update(file.read(_TAIL))
+    digest = hashlib.sha256()
+    for part in files_of(path):
+        size = part.stat().st_size
+        digest.update(str(size).encode())
+        with part.open("rb") as file:
+            digest.update(file.read(_HEAD))
+            file.seek(max(0, size - _TAIL))
+            digest.update(file.read(_TAIL))
     return digest.hexdigest()[:32]
 
 

@@ -44,6 +44,13 @@ class Metadata:
             raise _wrong_type(key, value, "an integer")
         return int(value)
 
+    def only(self, key: str, expected: bool) -> None:
+        """Refuse another truth value at ``key``."""
+        if self.flag(key, expected) is not expected:
+            raise ModelFileError(
+                f"model file metadata {key} is {not expected}, which is not supported"
+            )
+
     def texts(self, key: str) -> list[str]:
         """Return the list of strings at ``key``, which must be there."""
         value = self._values.get(key)

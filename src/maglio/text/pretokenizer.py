@@ -1,4 +1,4 @@
-"""How byte-level BPE models cut text into words before merging: by patterns, which have names."""
+"""How BPE models cut text into words before merging: by patterns, which have names."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ _NAMES = {
     Pretokenizer((words.LINES, *_QWEN2)): "laguna",
     Pretokenizer((words.UFAKZEKA,)): "ufakzeka",
     Pretokenizer((words.QWEN35,)): "qwen35",
+    Pretokenizer((words.KIMI_K2,)): "kimi-k2",
     Pretokenizer((words.EXAONE_MOE,)): "exaone-moe",
     Pretokenizer((words.SEED_CODER,)): "seed-coder",
     Pretokenizer((words.BAILING,)): "bailingmoe bailingmoe2 llada-moe",
@@ -78,6 +79,34 @@ _NAMES = {
     Pretokenizer((rf"{words.N}+", words.THREE_DIGITS_FROM_THE_END)): "superbpe",
 }
 
+
+@dataclass(frozen=True, slots=True)
+class CharacterRules:
+    """How text is cut where characters merge and not bytes.
+
+    Attributes:
+        words: a regular expression of Python's ``re``; what it does not match is left out.
+        dropped: the characters that it does not match.
+        escapes_spaces: spaces are U+2581.
+        whole_newlines: newlines that are a token together are not merged.
+        always_bos: a text begins with the BOS token whatever the file says.
+    """
+
+    words: str
+    dropped: str = ""
+    escapes_spaces: bool = False
+    whole_newlines: bool = False
+    always_bos: bool = False
+
+
+_GEMMA4 = CharacterRules(words.LINES, escapes_spaces=True, whole_newlines=True, always_bos=True)
+_CHARACTER_RULES = {
+    "gemma4": _GEMMA4,
+    "granite-embed-multi-311m": _GEMMA4,
+    "sarvam-moe": CharacterRules(words.LINES, escapes_spaces=True),
+    "whitespace": CharacterRules(f"[^{words.WHITE_SPACE}]+", dropped=words.WHITE_SPACE),
+}
+
 _BY_NAME = {name: pre for pre, names in _NAMES.items() for name in names.split()}
 
 
@@ -86,11 +115,29 @@ def pretokenizer_of(name: str) -> Pretokenizer:
     try:
         return _BY_NAME[name or "default"]
     except KeyError:
-        raise ModelFileError(
-            f"model file has the pre-tokenizer {name[:60]!r}; supported are {', '.join(_BY_NAME)}"
-        ) from None
+        raise _unknown(name) from None
+
+
+def character_rules_of(name: str) -> CharacterRules:
+    """Return the rules of that name where characters merge."""
+    try:
+        return _CHARACTER_RULES[name]
+    except KeyError:
+        raise _unknown(name) from None
+
+
+def merges_characters(name: str) -> bool:
+    """Whether a name in ``tokenizer.ggml.pre`` stands for merging characters and not bytes."""
+    return name in _CHARACTER_RULES
 
 
 def pretokenizer_names() -> tuple[str, ...]:
     """Every name there is a pre-tokenizer for."""
-    return tuple(_BY_NAME)
+    return (*_BY_NAME, *_CHARACTER_RULES)
+
+
+def _unknown(name: str) -> ModelFileError:
+    return ModelFileError(
+        f"model file has the pre-tokenizer {name[:60]!r}; supported are "
+        f"{', '.join(pretokenizer_names())}"
+    )

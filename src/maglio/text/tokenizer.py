@@ -8,8 +8,9 @@ from typing import Protocol
 from maglio.errors import ModelFileError
 from maglio.text.absent import AbsentTokenizer
 from maglio.text.bpe import BpeTokenizer
-from maglio.text.gemma4 import Gemma4Tokenizer
+from maglio.text.characters import CharacterTokenizer
 from maglio.text.metadata import Metadata
+from maglio.text.pretokenizer import merges_characters
 from maglio.text.spm import SpmTokenizer
 
 
@@ -104,10 +105,17 @@ class Tokenizer(Protocol):
         ...
 
 
+def _by_pretokenizer(metadata: Metadata) -> Tokenizer:
+    if merges_characters(metadata.text("tokenizer.ggml.pre")):
+        return CharacterTokenizer(metadata)
+    return BpeTokenizer(metadata)
+
+
 TOKENIZERS: Mapping[str, Callable[[Metadata], Tokenizer]] = {
-    "gpt2": BpeTokenizer,
+    "gpt2": _by_pretokenizer,
     "llama": SpmTokenizer,
-    "gemma4": Gemma4Tokenizer,
+    "gemma4": CharacterTokenizer,
+    "whitespace": CharacterTokenizer,
     "none": AbsentTokenizer,
     "no_vocab": AbsentTokenizer,
 }
@@ -126,6 +134,6 @@ def from_metadata(metadata: Mapping[str, object]) -> Tokenizer:
     if model in TOKENIZERS:
         return TOKENIZERS[model](values)
     raise ModelFileError(
-        f"model file has the tokenizer model {model!r}; supported are gpt2 (byte-level BPE), "
-        "llama (SentencePiece), gemma4, and none"
+        f"model file has the tokenizer model {model!r}; supported are gpt2 (BPE), "
+        "llama (SentencePiece), gemma4, whitespace, and none"
     )

@@ -37,6 +37,10 @@ THREE_NUMBERS_FROM_THE_END = rf"[^{N}]*+(?:{N}{{1,2}}(?=(?:{N}{{3}})*(?!{N}))|{N
 THREE_DIGITS_FROM_THE_END = rf"{N}+?(?=(?:[0-9]{{3}})+(?![0-9]))"
 PUNCTUATION = rf"[{P}$+<=>^~|]+"
 PUNCTUATION_AND_TICKS = rf"[{P}$+<=>^~|`]+"
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 LINES = r"[^\n]+|\n+"
 CJK = r"[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+"
 CJK_AND_KOREAN = r"[\x{800}-\x{9FA5}\x{AC00}-\x{D7FF}&&[^\s]]+"
@@ -86,6 +90,14 @@ def _marked(numbers: str) -> str:
     return rf"[^\r\n{L}{N}]?[{L}{M}]+{_SUFFIX}|{numbers}| ?[^\s{L}{N}]+[\r\n/]*|{_SPACES}"
 
 
+_HAN = (
+    r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FAFF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2EBEF}"
+    r"\x{2F800}-\x{2FA1F}"
+)
+KIMI_K2 = (
+    rf"[{_HAN}]+|[^\r\n{L}{N}]?[{L}&&[^{_HAN}]]+{_SUFFIX}|{THREE_NUMBERS}"
+    rf"| ?[^\s{L}{N}]+[\r\n]*|{_SPACES}"
+)
 TINY_AYA = _marked(THREE_NUMBERS)
 YOUTU = (
     r"[\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+"
