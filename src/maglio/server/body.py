@@ -5,8 +5,7 @@ Boundary: from the wire to a parsed document; what must be in it, :mod:`maglio.s
 
 from __future__ import annotations
 
-import asyncio
-
+import anyio
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
@@ -45,7 +44,7 @@ async def _read(request: Request) -> bytes:
         raise _too_long()
     data = bytearray()
     try:
-        async with asyncio.timeout(limits.BODY_SECONDS):
+        with anyio.fail_after(limits.BODY_SECONDS):
             async for piece in request.stream():
                 data += piece
                 if len(data) > limits.BODY_BYTES:

@@ -15,6 +15,7 @@ from maglio.errors import (
     MaglioError,
     OutOfMemoryError,
 )
+from maglio.server.service import ServiceBusyError, ServiceClosedError
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
@@ -79,6 +80,10 @@ def as_api_error(error: Exception) -> ApiError:
         return error
     if isinstance(error, ContextFullError):
         return ApiError(str(error), code="context_length_exceeded")
+    if isinstance(error, ServiceBusyError):
+        return overloaded(str(error), code="queue_full")
+    if isinstance(error, ServiceClosedError):
+        return overloaded(str(error), code="shutting_down")
     if isinstance(error, OutOfMemoryError):
         return overloaded(str(error), code="out_of_memory")
     if isinstance(error, (InvalidArgumentError, ChatTemplateError)):
