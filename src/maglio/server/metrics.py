@@ -23,9 +23,7 @@ class Metrics:
         gauges: what is asked for when the metrics are read: a name, what it is, and its value.
     """
 
-    def __init__(
-        self, gauges: Mapping[str, tuple[str, Callable[[], float]]] | None = None
-    ) -> None:
+    def __init__(self, gauges: Mapping[str, tuple[str, Callable[[], float]]] | None = None) -> None:
         registry = self._registry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
             "maglio_requests", "HTTP requests.", ["endpoint", "status"], registry=registry
@@ -41,9 +39,7 @@ class Metrics:
             "Generations that found a part of their prompt computed.",
             registry=registry,
         )
-        self._generated = Counter(
-            "maglio_generated_tokens", "Tokens generated.", registry=registry
-        )
+        self._generated = Counter("maglio_generated_tokens", "Tokens generated.", registry=registry)
         self._ended = Counter(
             "maglio_generations", "Generations that ended.", ["reason"], registry=registry
         )

@@ -7,7 +7,7 @@ Boundary: between the service's thread and the event loop; knows no text and no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import NamedTuple
@@ -17,12 +17,13 @@ from maglio.server.event import Began, Ended, Event, Wrote
 from maglio.server.pool import Ticket
 from maglio.server.record import Record
 from maglio.server.state import ServerState
+from maglio.server.usage import Usage
 
 
 class Numbered(NamedTuple):
     """An event, and the number of the generation that it is of."""
 
-    index: int
+    number: int
     event: Event
 
 
@@ -69,10 +70,16 @@ class Running:
             numbered = await self._events.get()
             self._count(numbered)
             if isinstance(numbered.event, Ended):
-                del self._open[numbered.index]
+                del self._open[numbered.number]
                 if numbered.event.generation.error is not None:
                     raise numbered.event.generation.error
             yield numbered
+
+    def note(self, ends: Iterable[tuple[str, Usage]]) -> None:
+        """Note how choices ended, for the log."""
+        for reason, usage in ends:
+            self._record.reasons.append(reason)
+            self._record.usage.append(usage)
 
     def cancel(self) -> None:
         """End what has not ended."""

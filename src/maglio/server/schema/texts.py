@@ -52,6 +52,4 @@ def _as_list(texts: Any) -> Any:  # noqa: ANN401
 Content = Annotated[str | None, BeforeValidator(content_text)]
 """A text, whatever shape it came in."""
 StopText = Annotated[str, Field(min_length=1, max_length=limits.STOP_CHARACTERS)]
-StopTexts = Annotated[
-    list[StopText], BeforeValidator(_as_list), Field(max_length=limits.STOPS)
-]
+StopTexts = Annotated[list[StopText], BeforeValidator(_as_list), Field(max_length=limits.STOPS)]
