@@ -23,6 +23,7 @@ from maglio.generation import Generation
 from maglio.request import Request
 from maglio.server.answer import Answer
 from maglio.server.chat_prompt import ChatPrompt, chat_prompt
+from maglio.server.constraints import grammar_of
 from maglio.server.delta import ChatDelta, Finished
 from maglio.server.event import Began, Ended, Wrote
 from maglio.server.reading import PlainReader, Reader
@@ -147,6 +148,9 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
     seed = seed_of(body)
     limit = limit_of(state, body.max_completion_tokens, body.max_tokens, body.n_predict)
     references = references_of(body, state)
+    grammar = grammar_of(body, body.response_format)
+    if grammar is not None:
+        state.model.grammars.start(grammar)  # compiles it, here and not in the event loop
     requests = tuple(
         Request(
             prompt=prompt.ids,
@@ -156,6 +160,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
             references=references,
             stop=body.stop or (),
             prediction=(body.prediction.content or None) if body.prediction else None,
+            grammar=grammar,
             logprobs=(body.top_logprobs or 0) if body.logprobs else None,
             show_control=True,
         )

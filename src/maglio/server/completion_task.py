@@ -12,6 +12,7 @@ from maglio.checks import MAX_SEED
 from maglio.prompt import encoded
 from maglio.request import Request
 from maglio.server import limits
+from maglio.server.constraints import grammar_of
 from maglio.server.errors import ApiError
 from maglio.server.requests import (
     limit_of,
@@ -63,6 +64,9 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
     seed = seed_of(body)
     limit = limit_of(state, body.max_tokens, body.n_predict, absent=MAX_TOKENS)
     references = references_of(body, state)
+    grammar = grammar_of(body)
+    if grammar is not None:
+        model.grammars.start(grammar)  # compiles it, here and not in the event loop
     requests = tuple(
         Request(
             prompt=ids,
@@ -72,6 +76,7 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
             references=references,
             stop=body.stop or (),
             prediction=(body.prediction.content or None) if body.prediction else None,
+            grammar=grammar,
             logprobs=body.logprobs,
         )
         for ids in prompts

@@ -11,6 +11,7 @@ from typing import Any
 from maglio.errors import (
     ChatTemplateError,
     ContextFullError,
+    GrammarError,
     InvalidArgumentError,
     MaglioError,
     OutOfMemoryError,
@@ -86,6 +87,8 @@ def as_api_error(error: Exception) -> ApiError:
         return overloaded(str(error), code="shutting_down")
     if isinstance(error, OutOfMemoryError):
         return overloaded(str(error), code="out_of_memory")
+    if isinstance(error, GrammarError):
+        return ApiError(str(error), code="invalid_grammar")
     if isinstance(error, (InvalidArgumentError, ChatTemplateError)):
         return ApiError(str(error), code="invalid_value")
     if isinstance(error, MaglioError):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
+from pydantic_core import PydanticCustomError
 
 from maglio.server import limits
 from maglio.server.schema.formats import ResponseFormat
@@ -41,3 +42,9 @@ class ChatRequest(GeneratingBody):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     chat_template_kwargs: dict[str, JsonValue] | None = None
     continue_final_message: bool = False
+
+    @model_validator(mode="after")
+    def _alternatives(self) -> ChatRequest:
+        if self.top_logprobs is not None and not self.logprobs:
+            raise PydanticCustomError("top_logprobs", "has top_logprobs without logprobs: true")
+        return self
