@@ -54,7 +54,10 @@ def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
         if message["role"] == "developer" and not knows_developer:
             message["role"] = "system"  # OpenAI's new name for it
     prompt = template.render(
-        messages, tools=tools_of(body), variables=_variables(body, state)
+        messages,
+        tools=tools_of(body),
+        variables=_variables(body, state),
+        name=state.settings.chat_template,
     ) + PromptText(rest)
     return ChatPrompt(prompt.text, template.encode(prompt))
 

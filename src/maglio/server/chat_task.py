@@ -145,7 +145,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
         MaglioError: the request cannot be served.
     """
     prompt = chat_prompt(body, state)
-    seed = seed_of(body)
+    seed = seed_of(body, state)
     limit = limit_of(state, body.max_completion_tokens, body.max_tokens, body.n_predict)
     references = references_of(body, state)
     grammar = grammar_of(body, body.response_format)

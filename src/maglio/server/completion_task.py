@@ -61,7 +61,7 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
     prompts = [
         encoded(prompt, model.tokenizer, **sizes, parse_special=True) for prompt in body.prompt
     ]
-    seed = seed_of(body)
+    seed = seed_of(body, state)
     limit = limit_of(state, body.max_tokens, body.n_predict, absent=MAX_TOKENS)
     references = references_of(body, state)
     grammar = grammar_of(body)

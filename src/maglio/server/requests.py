@@ -39,11 +39,10 @@ _RANDOM = -1
 """llama.cpp's seed that stands for one that is drawn."""
 
 
-def seed_of(body: SamplingBody) -> int:
-    """The seed of a request; drawn where it names none. Negative ones count from the top."""
-    if body.seed is None or body.seed == _RANDOM:
-        return drawn_seed()
-    return body.seed % (MAX_SEED + 1)
+def seed_of(body: SamplingBody, state: ServerState) -> int:
+    """The seed of a request. Negative ones count from the top."""
+    seed = state.settings.seed if body.seed is None else body.seed
+    return drawn_seed() if seed in (None, _RANDOM) else (seed or 0) % (MAX_SEED + 1)
 
 
 def sampling_of(body: SamplingBody, state: ServerState, seed: int) -> SamplingParams:

@@ -28,8 +28,11 @@ class Settings:
         names: what the model is called, the first being its own name. A name may have ``*`` in it;
             then it is not listed.
         sampling: what requests leave out; the temperature is 1, as with OpenAI.
+        seed: of requests that name none; each draws its own when ``None``.
         speculation: whether, and how, drafts are made where a request does not say.
         references: documents that all requests draft from.
+        chat_template: which of the model's templates; see
+            :meth:`ChatTemplate.render <maglio.text.ChatTemplate.render>`.
         template_variables: what the chat template reads, where a request does not say.
         max_tokens: most tokens of an answer, whatever a request says.
         keys: who may ask.
@@ -38,8 +41,10 @@ class Settings:
 
     names: Sequence[str]
     sampling: SamplingParams = field(default_factory=lambda: SamplingParams(temperature=1.0))
+    seed: int | None = None
     speculation: bool | Speculation = True
     references: Sequence[Reference] = ()
+    chat_template: str | None = None
     template_variables: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int = MAX_TOKEN_ID
     keys: Keys = field(default_factory=Keys)
