@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from maglio.errors import ContextFullError
 from maglio.server.errors import ApiError
 from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.messages import Message
@@ -34,6 +35,7 @@ def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
 
     Raises:
         ApiError: the messages contradict each other.
+        ContextFullError: they are sure to be too long.
         ChatTemplateError: the template fails, or refuses the messages.
         InvalidArgumentError: the messages hold what no template can be given.
     """
@@ -59,6 +61,7 @@ def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
         variables=_variables(body, state),
         name=state.settings.chat_template,
     ) + PromptText(rest)
+    _check_length(prompt.text, state)
     return ChatPrompt(prompt.text, template.encode(prompt))
 
 
@@ -67,6 +70,17 @@ def tools_of(body: ChatRequest) -> list[dict[str, Any]] | None:
     if not body.tools or (body.tool_choice is not None and body.tool_choice.mode == "none"):
         return None
     return [tool.model_dump(exclude_unset=True) | {"type": "function"} for tool in body.tools]
+
+
+def _check_length(text: str, state: ServerState) -> None:
+    """Raise for a prompt that is sure to be too long, before it is encoded."""
+    n_ctx = state.model.engine.n_ctx
+    fewest = state.model.tokenizer.fewest_tokens(text) if len(text) > n_ctx else 0
+    if fewest > n_ctx:
+        raise ContextFullError(
+            f"the messages have at least {fewest:,} tokens, more than the context of {n_ctx:,}; "
+            "shorten them, or start the server with a larger context"
+        )
 
 
 def _messages(body: ChatRequest) -> list[dict[str, Any]]:

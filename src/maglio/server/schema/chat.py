@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from maglio.server import limits
@@ -43,8 +43,9 @@ class ChatRequest(GeneratingBody):
     chat_template_kwargs: dict[str, JsonValue] | None = None
     continue_final_message: bool = False
 
-    @model_validator(mode="after")
-    def _alternatives(self) -> ChatRequest:
-        if self.top_logprobs is not None and not self.logprobs:
-            raise PydanticCustomError("top_logprobs", "has top_logprobs without logprobs: true")
-        return self
+    @field_validator("top_logprobs")
+    @classmethod
+    def _needs_logprobs(cls, top: int | None, info: ValidationInfo) -> int | None:
+        if top is not None and not info.data.get("logprobs"):
+            raise PydanticCustomError("top_logprobs", "needs logprobs: true")
+        return top
