@@ -217,7 +217,8 @@ def test_while_nothing_comes_a_stream_says_that_it_lives(narrow, monkeypatch):
     forward = engine.forward
     engine.forward = lambda batch: (hold.wait(30), forward(batch))[1]
     try:
-        with narrow.client() as client, client.stream("POST", CHAT, json=HELLO | {"stream": True}) as answer:  # fmt: skip
+        asked = {"json": HELLO | {"stream": True}}
+        with narrow.client() as client, client.stream("POST", CHAT, **asked) as answer:
             lines = answer.iter_lines()
             assert next(lines) == ": keep-alive"
             hold.set()
