@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,28 +15,17 @@ from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
 from maglio.decode.order import ORDERS
 from maglio.errors import InvalidArgumentError
+from maglio.llama_sampling import (
+    Breaker,
+    breakers,
+    default_breakers,
+    drawn_seed,
+    order_of_letters,
+    order_of_names,
+)
 from maglio.text import Tokenizer
 
 _BIAS = re.compile(r"(\d{1,10})([+-].+)", re.ASCII)
-_SPELLED = {
-    "temp": "temperature",
-    "typ_p": "typical_p",
-    "typ": "typical_p",
-    "typical": "typical_p",
-    "nucleus": "top_p",
-    "top_nsigma": "top_n_sigma",
-}
-_LETTERS = {
-    "e": "penalties",
-    "d": "dry",
-    "s": "top_n_sigma",
-    "k": "top_k",
-    "y": "typical_p",
-    "p": "top_p",
-    "m": "min_p",
-    "x": "xtc",
-    "t": "temperature",
-}
 _SAME = (
     "temperature",
     "top_p",
@@ -56,9 +44,6 @@ _SAME = (
     "ignore_eos",
 )
 _GIVES = {"sampling_seq": "order"}  # options that are named otherwise than what they give
-_MAX_TAIL = 20  # tokens of a text after the one that it begins in
-Breaker = int | tuple[int, ...]
-"""A token, or a sequence of them."""
 RANDOM_SEED = -1
 """Stands for a seed that is drawn."""
 
@@ -268,7 +253,7 @@ class SamplingOptions:
             return order(self.order)
         if self.order != "default":
             raise InvalidArgumentError("give the order once: --samplers or --sampling-seq")
-        return tuple(map(_letter, self.sampling_seq))
+        return order_of_letters(self.sampling_seq)
 
     def _breakers(self, tokenizer: Tokenizer) -> tuple[Breaker, ...]:
         texts = self.dry_breakers
@@ -284,58 +269,7 @@ def order(option: str) -> str | tuple[str, ...]:
     Raises:
         InvalidArgumentError: a step has no name.
     """
-    if option in ORDERS:
-        return option
-    steps = [step.strip().lower().replace("-", "_") for step in re.split("[;,]", option)]
-    return tuple(_SPELLED.get(step, step) for step in steps)
-
-
-def default_breakers(tokenizer: Tokenizer) -> tuple[Breaker, ...]:
-    """What breaks repetitions where nothing else is named, as in llama.cpp."""
-    return breakers([b"\n", b":", b'"', b"*"], tokenizer)
-
-
-def breakers(texts: Iterable[bytes], tokenizer: Tokenizer) -> tuple[Breaker, ...]:
-    """The tokens with one of ``texts`` in them, and sequences that begin one in a token's end.
-
-    The rest of the text is encoded as it is alone, as llama.cpp does it.
-
-    Raises:
-        InvalidArgumentError: a text is empty, or no token has any of it.
-    """
-    found: set[Breaker] = set()
-    missing = list(texts)
-    if not missing:
-        return ()
-    tokens = {i: tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)}
-    for text in missing:
-        having: set[Breaker] = {i for i, token in tokens.items() if text and text in token}
-        for cut in range(1, len(text)):
-            begin = text[:cut]
-            heads = [i for i, token in tokens.items() if token.endswith(begin) and i not in having]
-            if heads:
-                rest = tokenizer.encode(text[cut:], add_special=False)[:_MAX_TAIL]
-                having |= {(head, *rest) for head in heads if rest}
-        if not having:
-            raise InvalidArgumentError(
-                f"--dry-sequence-breaker is {text.decode(errors='replace')!r:.80}, must be a text "
-                "that the model's tokens can spell"
-            )
-        found |= having
-    return tuple(found)
-
-
-def _letter(letter: str) -> str:
-    if letter not in _LETTERS:
-        raise InvalidArgumentError(
-            f"--sampling-seq has the letter {letter!r}, must be of {''.join(_LETTERS)}"
-        )
-    return _LETTERS[letter]
-
-
-def drawn_seed() -> int:
-    """A fresh seed, short enough to be typed again."""
-    return secrets.randbits(32)
+    return order_of_names([option] if option in ORDERS else re.split("[;,]", option))
 
 
 def bias(option: str) -> tuple[int, float]:

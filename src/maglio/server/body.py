@@ -1,0 +1,75 @@
+"""The body of a request: bounded in bytes, in time and in depth, and JSON.
+
+Boundary: from the wire to a parsed document; what must be in it, :mod:`maglio.server.schema` says.
+"""
+
+from __future__ import annotations
+
+import anyio
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
+
+from maglio.server import limits
+from maglio.server.errors import ApiError
+
+
+async def read_json(request: Request) -> object:
+    """The document that was sent.
+
+    Raises:
+        ApiError: it is not JSON, says that it is something else, or is over a limit.
+        ClientDisconnect: the client left.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise ApiError(
+            f"the body is sent as {kind:.100}; send JSON with the header "
+            '"Content-Type: application/json"',
+            status=415,
+            code="unsupported_media_type",
+        )
+    data = await _read(request)
+    try:
+        # Refuses what no JSON has: NaN, lone surrogates, and lists in lists without end.
+        return from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise ApiError(
+            f"the body is not valid JSON: {_plain(error)}", code="invalid_json"
+        ) from None
+
+
+async def _read(request: Request) -> bytes:
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced[:20]) > limits.BODY_BYTES:
+        raise _too_long()
+    data = bytearray()
+    try:
+        with anyio.fail_after(limits.BODY_SECONDS):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > limits.BODY_BYTES:
+                    raise _too_long()
+    except TimeoutError:
+        raise ApiError(
+            f"the body did not arrive within {limits.BODY_SECONDS:.0f} seconds",
+            status=408,
+            code="request_timeout",
+        ) from None
+    return bytes(data)
+
+
+def _too_long() -> ApiError:
+    return ApiError(
+        f"the body has more than {limits.BODY_BYTES:,} bytes, which is the limit",
+        status=413,
+        code="request_too_large",
+        headers={"connection": "close"},  # what is still to come is not read
+    )
+
+
+def _plain(error: ValueError) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:200]
+
+
+__all__ = ["ClientDisconnect", "read_json"]

@@ -1,0 +1,71 @@
+"""What every request passes first: who asks, from where, and a line in the log at the end.
+
+Boundary: an ASGI middleware; knows no endpoint.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from maglio.server.endpoint import GONE, openai_error
+from maglio.server.record import Record
+from maglio.server.state import ServerState
+from maglio.server.telling import told
+
+OPEN = frozenset({"/health", "/v1/health"})
+"""Paths that need no key."""
+
+
+class Gate:
+    """Checks requests, and counts them.
+
+    Args:
+        app: what is behind it.
+        state: the server.
+        open_paths: more paths that need no key.
+    """
+
+    def __init__(
+        self, app: ASGIApp, state: ServerState, *, open_paths: frozenset[str] = frozenset()
+    ) -> None:
+        self._app = app
+        self._state = state
+        self._open = OPEN | open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = Record(scope["method"], scope["path"])
+        scope.setdefault("state", {})["record"] = record
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", record.id.encode()),
+                ]
+            await send(message)
+
+        try:
+            await self._enter(scope, receive, noted, record)
+        finally:
+            if record.status == 0:
+                record.status, record.left = GONE, True
+            self._state.log.write(record)
+            self._state.metrics.request(record)
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send, record: Record) -> None:
+        connection = HTTPConnection(scope)
+        settings = self._state.settings
+        try:
+            settings.origins.check(connection)
+            if scope["path"] not in self._open:
+                record.tenant = settings.keys.tenant(connection)
+        except Exception as error:
+            await openai_error(told(error, record))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
