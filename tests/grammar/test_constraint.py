@@ -279,7 +279,7 @@ def test_a_mask_belongs_to_the_caller():
 
 def test_an_opening_comes_before_a_grammar():
     compiler, tokenizer = compiler_of("bpe"), tokenizer_of("bpe")
-    grammar = Grammar.json_schema({"enum": [1]}).after("/[a-z ]*/ <|im_start|>")
+    grammar = Grammar.json_schema({"enum": [1]}).after("start: /[a-z ]*/ <|im_start|>")
     constraint = compiler.start(grammar)
     start = tokenizer.control_tokens["<|im_start|>"]
     tokens = [*tokenizer.encode("an end"), start, *tokenizer.encode("1"), tokenizer.eos_id]

@@ -37,7 +37,7 @@ def grammars():
         (Grammar.gbnf('rule ::= "a"'), "root"),
         (Grammar.gbnf("root ::= other"), "other"),
         (Grammar.gbnf("root ::= " + "(" * 3000 + '"a"' + ")" * 3000), "nested"),
-        (Grammar.regex("a").after("no_rule"), "no_rule"),
+        (Grammar.regex("a").after("start: no_rule"), "no_rule"),
     ],
 )
 def test_a_grammar_that_cannot_be_compiled_is_refused_in_the_library_s_words(

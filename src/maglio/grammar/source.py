@@ -6,13 +6,14 @@ Boundary: texts in, a matcher at its beginning out.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from llguidance import LLMatcher, LLParserLimits
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from maglio.errors import GrammarError
 from maglio.grammar.constraint import message_of
+from maglio.grammar.lark import ONE_LINE, literal
 from maglio.grammar.value import Grammar, Kind
 from maglio.grammar.vocabulary import GrammarVocabulary
 
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 
 # Without this a mask allows one of the ways to split a text that is certain, and no other.
 _OPTIONS = '%llguidance {"no_forcing": true}\n'
-_NAME = "main"
-_JSON: JsonCompileOptions = {
-    "whitespace_flexible": False,
-    "item_separator": ", ",
-    "key_separator": ": ",
-}
+_NAME, _OPENING = "main", "opening"
 
 # All are counts, so that whether a grammar is too large depends on nothing but the grammar.
 LIMITS = LLParserLimits(
@@ -48,9 +44,12 @@ def compiled(grammar: Grammar, vocabulary: GrammarVocabulary) -> LLMatcher:
         raise GrammarError(_refusal(grammar.kind, "it is nested too deeply")) from None
     except Exception as error:  # the library's converters raise whatever comes
         raise GrammarError(_refusal(grammar.kind, str(error))) from None
-    opening = "" if not grammar.opening else f"opening: {grammar.opening}\n"
-    start = f"start: {'opening ' if opening else ''}@{_NAME}\n"
-    grammars = [{"lark_grammar": _OPTIONS + start + opening}, {"name": _NAME, **main}]
+    grammars: list[dict[str, Any]] = [{"name": _NAME, **main}]
+    start = f"@{_NAME}"
+    if grammar.opening:
+        grammars.append({"name": _OPENING, "lark_grammar": grammar.opening})
+        start = f"@{_OPENING} {start}"
+    grammars.insert(0, {"lark_grammar": f"{_OPTIONS}start: {start}\n"})
     matcher = LLMatcher(
         vocabulary.library, json.dumps({"grammars": grammars}), log_level=0, limits=LIMITS
     )
@@ -61,7 +60,9 @@ def compiled(grammar: Grammar, vocabulary: GrammarVocabulary) -> LLMatcher:
 
 def _main(kind: Kind, source: str) -> dict[str, Any]:
     if kind == "json_schema":
-        made = LLMatcher.grammar_from_json_schema(source, overrides=_JSON)
+        made = LLMatcher.grammar_from_json_schema(
+            source, overrides=cast("JsonCompileOptions", ONE_LINE)
+        )
         return {"json_schema": json.loads(made)["grammars"][0]["json_schema"]}
     if kind == "regex":
         made = LLMatcher.grammar_from_regex(source)
@@ -69,16 +70,8 @@ def _main(kind: Kind, source: str) -> dict[str, Any]:
     if kind == "gbnf":
         return {"lark_grammar": gbnf_to_lark(source)}
     if kind == "choice":
-        return {"lark_grammar": "start: " + " | ".join(map(_literal, json.loads(source)))}
+        return {"lark_grammar": "start: " + " | ".join(map(literal, json.loads(source)))}
     return {"lark_grammar": source}
-
-
-def _literal(text: str) -> str:
-    """Return a text as a regular expression, which can spell every character."""
-    if not text:
-        return '""'
-    plain = (c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in text)
-    return f"/{''.join(plain)}/"
 
 
 def _refusal(kind: Kind, message: str) -> str:

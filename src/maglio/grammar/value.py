@@ -30,7 +30,7 @@ class Grammar:
         kind: the language of ``source``.
         source: a JSON schema as JSON, a regular expression, a GBNF or Lark grammar, or a JSON
             array of the texts to choose from.
-        opening: a Lark rule's body for what comes first, such as a thought; empty for nothing.
+        opening: a Lark grammar of what comes first, such as a thought; empty for nothing.
 
     Raises:
         InvalidArgumentError: an argument has the wrong type.
@@ -120,6 +120,6 @@ class Grammar:
         """The same after something else, such as a thought.
 
         Args:
-            opening: the body of a Lark rule. It has to say where it ends.
+            opening: a Lark grammar, which has to say where what it is of ends.
         """
         return replace(self, opening=opening)

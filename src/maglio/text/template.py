@@ -54,6 +54,11 @@ class ChatTemplate:
             name: ``default``, ``tool_use``, and others.
         tokenizer: the model's; says what a control token is.
 
+    Attributes:
+        tokenizer: the same.
+        sources: the templates by name, with ChatML where there is no default one.
+        is_fallback: whether there is none.
+
     Raises:
         ChatTemplateError: a template is too long.
     """
@@ -68,7 +73,7 @@ class ChatTemplate:
                     f"the chat template {name!r} has {len(text)} characters, more than "
                     f"{MAX_SOURCE}; use a model file with a shorter one"
                 )
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._own = {
             "bos_token": self._name(tokenizer.bos_id),
             "eos_token": self._name(tokenizer.eos_id),
@@ -165,17 +170,17 @@ class ChatTemplate:
         ids: list[int] = []
         for text, is_control in prompt.pieces():
             if is_control:
-                ids.append(self._tokenizer.control_tokens[text])
+                ids.append(self.tokenizer.control_tokens[text])
             else:
-                ids += self._tokenizer.encode(text, add_special=False)
-        bos = self._tokenizer.bos_id
-        if not continues and self._tokenizer.add_bos and bos is not None and ids[:1] != [bos]:
+                ids += self.tokenizer.encode(text, add_special=False)
+        bos = self.tokenizer.bos_id
+        if not continues and self.tokenizer.add_bos and bos is not None and ids[:1] != [bos]:
             ids.insert(0, bos)
         return ids
 
     @cached_property
     def _names(self) -> ControlNames:
-        return ControlNames(self._tokenizer.control_tokens)
+        return ControlNames(self.tokenizer.control_tokens)
 
     def _pieces_of(self, source: str) -> tuple[str, ...]:
         if source not in self._pieces:
@@ -183,9 +188,7 @@ class ChatTemplate:
         return self._pieces[source]
 
     def _name(self, token: int | None) -> str:
-        return (
-            "" if token is None else self._tokenizer.token_bytes(token).decode("utf-8", "replace")
-        )
+        return "" if token is None else self.tokenizer.token_bytes(token).decode("utf-8", "replace")
 
 
 def _now() -> str:

@@ -1,0 +1,170 @@
+"""Grammars of calls, from a format's row and the tools.
+
+Boundary: what a model may write where it may, or must, call tools. The reader of the same row
+reads it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from maglio.calls.harmony import CHANNEL, MESSAGE, START
+from maglio.calls.rows import Row, Thinking
+from maglio.calls.tool import Tool
+from maglio.calls.values import GemmaValues, PythonValues, TaggedValues
+from maglio.grammar.lark import Rules, json_value
+
+_SPACE = "/[ \\t\\r\\n]+/?"
+
+
+class CallRules:
+    """Writes the grammar of one answer.
+
+    Args:
+        row: the format of calls.
+        thinking: what comes around thoughts.
+        control: ids of control tokens, by their names.
+        tools: those that may be called.
+        parallel: whether there may be several calls.
+    """
+
+    def __init__(
+        self,
+        row: Row,
+        thinking: Thinking | None,
+        control: Mapping[str, int],
+        tools: Sequence[Tool],
+        *,
+        parallel: bool,
+    ) -> None:
+        self._row = row
+        self._thinking = thinking
+        self._tools = tools
+        self._parallel = parallel
+        self._rules = Rules(control)
+
+    def answer(self, *, must_call: bool, reasoning: bool) -> str:
+        """Return the grammar.
+
+        Args:
+            must_call: whether a text is no answer.
+            reasoning: whether the prompt has begun a thought.
+        """
+        if self._row.style == "harmony":
+            return self._rules.grammar(self._harmony(must_call=must_call))
+        opening = self.thought(reasoning=reasoning)
+        may_think = bool(opening) and not reasoning
+        said = self._calls() if must_call else self._free(may_think=may_think)
+        return self._rules.grammar(f"{opening} {self._rules.rule(said)}")
+
+    def opening(self, *, reasoning: bool) -> str:
+        """Return rules for what comes before an answer that is kept to a grammar of its own."""
+        if self._row.style == "harmony":
+            final = self._rules.spelled(f"{CHANNEL}final{MESSAGE}")
+            return self._rules.grammar(f"{self._harmony_thought()} {final}")
+        return self._rules.grammar(self.thought(reasoning=reasoning) or '""')
+
+    def thought(self, *, reasoning: bool) -> str:
+        """Return an expression for a thought, which may come unless the prompt has begun it."""
+        thinking, rules = self._thinking, self._rules
+        if thinking is None:
+            return ""
+        rest = f"{rules.text_to(thinking.end)} {_SPACE}"
+        if reasoning:
+            return rules.rule(rest)
+        return f"{rules.rule(f'{rules.spelled(thinking.begin)} {rest}')}?"
+
+    def _free(self, *, may_think: bool) -> str:
+        """Text, or text and then calls."""
+        row, rules = self._row, self._rules
+        unless = self._thinking.begin if may_think and self._thinking else ""
+        opening = row.section[0] or row.opening
+        if row.bare:
+            return f"{self._calls()} | (/[^{{ \\t\\r\\n](?s:.*)/ )?"
+        text = rules.text(unless=unless)
+        if rules.starts_with_control(opening):
+            return f"{text} ({self._calls()})?"
+        trigger = opening.split()[0]
+        head = rules.text_to(trigger, unless=unless)
+        return f"{head} {self._calls(skip=len(trigger))} | {text}"
+
+    def _calls(self, skip: int = 0) -> str:
+        """One call or several, without the first ``skip`` characters of the format."""
+        row, rules = self._row, self._rules
+        before, after = (rules.spelled(text) for text in row.section)
+        call = self._call()
+        first = call
+        if skip and row.section[0]:
+            before = rules.spelled(row.section[0][skip:])
+        elif skip:
+            first = self._call(skip)
+        if row.bare and before:
+            before = f"({before})?"
+        more = f"({rules.spelled(row.between)} {call})*" if self._parallel else ""
+        return " ".join(part for part in (before, first, more, after) if part)
+
+    def _call(self, skip: int = 0) -> str:
+        each = [self._call_of(tool, skip) for tool in self._tools]
+        return self._rules.rule(" | ".join(each))
+
+    def _call_of(self, tool: Tool, skip: int) -> str:
+        row, rules = self._row, self._rules
+        if row.style == "object":
+            name, arguments, id_key = map(json.dumps, (*row.keys, row.id_key))
+            head = rules.spelled(f"{row.opening}{{"[skip:])
+            if row.id_key:
+                head += f' ({rules.spelled(f"{id_key}: ")} /"[0-9]{{1,3}}", /)?'
+            called = json.dumps(tool.name, ensure_ascii=False)
+            head += f" {rules.spelled(f'{name}: {called}, {arguments}: ')}"
+            body = f"{self._json(tool)} {rules.spelled('}' + row.closing)}"
+        else:
+            head = rules.spelled(f"{row.opening}{tool.name}"[skip:])
+            body = f"{self._after_name()} {self._arguments(tool)} {rules.spelled(row.closing)}"
+        return rules.rule(f"{head} {body}")
+
+    def _after_name(self) -> str:
+        row, rules = self._row, self._rules
+        after = rules.spelled(row.after_name)
+        if not row.call_id:
+            return after
+        if row.call_id == ":":
+            return f'":" /[0-9]{{1,3}}/ {after}'
+        return f"({rules.spelled(row.call_id)} /[a-zA-Z0-9]{{9}}/)? {after}"
+
+    def _arguments(self, tool: Tool) -> str:
+        row, rules = self._row, self._rules
+        if row.style == "tagged":
+            return TaggedValues(rules, tool, row.tags).arguments()
+        if row.style == "gemma":
+            return GemmaValues(rules, tool).object(tool.parameters, 0)
+        if row.style == "python":
+            return PythonValues(rules, tool).members(tool.parameters, sorts=row.sorts)
+        return self._json(tool)
+
+    def _json(self, tool: Tool) -> str:
+        schema = {"type": "object", **tool.parameters}
+        return self._rules.rule(json_value(schema, lenient=not tool.strict))
+
+    def _harmony_thought(self) -> str:
+        rules = self._rules
+        begin = rules.spelled(f"{CHANNEL}analysis{MESSAGE}")
+        end = rules.text_to(f"<|end|>{START}assistant")
+        return f"{rules.rule(f'{begin} {end}')}?"
+
+    def _harmony(self, *, must_call: bool) -> str:
+        rules = self._rules
+        calls = []
+        for tool in self._tools:
+            heads = (
+                f"{CHANNEL}commentary to=functions.{tool.name} <|constrain|>json{MESSAGE}",
+                f" to=functions.{tool.name}{CHANNEL}commentary json{MESSAGE}",
+            )
+            head = " | ".join(map(rules.spelled, heads))
+            calls.append(rules.rule(f"({head}) {self._json(tool)}"))
+        call = rules.rule(" | ".join(calls))
+        begin = rules.spelled(f"{CHANNEL}commentary{MESSAGE}")
+        preamble = rules.rule(f"{begin} {rules.text_to(f'<|end|>{START}assistant')}")
+        final = f"{rules.spelled(f'{CHANNEL}final{MESSAGE}')} {rules.text()}"
+        said = call if must_call else f"({call} | {rules.rule(final)})"
+        return f"{self._harmony_thought()} {preamble}? {said}"

@@ -1,0 +1,225 @@
+"""Grammars of arguments in notations that are not JSON, from a tool's schema.
+
+Boundary: expressions for values; the calls around them are in :mod:`~maglio.calls.rules`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from maglio.calls.tool import Tool
+from maglio.calls.typed import is_text, types_of
+from maglio.grammar.lark import Rules, json_value, literal
+
+_MAX_DEPTH = 8
+_KEY = "/[^\\s:=,<>{}\\[\\]()\"']{1,64}/"
+
+
+class Values(ABC):
+    """Writes expressions for the values of one tool.
+
+    Args:
+        rules: the grammar that is being written.
+        tool: whose arguments they are.
+    """
+
+    equals: str
+    comma: str
+    nothing: str
+    yes: str
+    no: str
+
+    def __init__(self, rules: Rules, tool: Tool) -> None:
+        self._rules = rules
+        self._tool = tool
+
+    def members(self, schema: Mapping[str, Any], *, sorts: bool, depth: int = 0) -> str:
+        """Return an expression for the members of an object: what may come, in one order."""
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping):
+            member = f"{_KEY} {literal(self.equals)} {self.anything()}"
+            return f"({member} ({literal(self.comma)} {member})*)?"
+        required = schema.get("required")
+        required = required if isinstance(required, list) else []
+        rest, only = '""', '""'  # what follows a member, and what comes where there was none
+        for name in sorted(properties, reverse=True) if sorts else reversed(list(properties)):
+            member = f"{literal(str(name) + self.equals)} {self.value(properties[name], depth + 1)}"
+            first = f"{member} {rest}"
+            later = f"{literal(self.comma)} {member}"
+            is_optional = name not in required
+            only = self._rules.rule(f"{first} | {only}" if is_optional else first)
+            rest = self._rules.rule(f"({later})? {rest}" if is_optional else f"{later} {rest}")
+        return only
+
+    def value(self, schema: object, depth: int) -> str:
+        """Return an expression for a value."""
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or "$ref" in schema:
+            return self.anything()
+        named = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if isinstance(named, list) and named:
+            return self._rules.rule(" | ".join(map(self.exactly, named)))
+        options = schema.get("anyOf", schema.get("oneOf"))
+        if isinstance(options, list) and options:
+            each = [self.value(option, depth + 1) for option in options]
+            return self._rules.rule(" | ".join(dict.fromkeys(each)))
+        kinds = schema.get("type", [])
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        each = [self._of_type(kind, schema, depth) for kind in kinds]
+        return self._rules.rule(" | ".join(each)) if each else self.anything()
+
+    def _of_type(self, kind: object, schema: Mapping[str, Any], depth: int) -> str:
+        if kind == "string":
+            return self.string()
+        if kind == "integer":
+            return "/-?(0|[1-9][0-9]{0,18})/"
+        if kind == "number":
+            return "/-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?/"
+        if kind == "boolean":
+            return f"({literal(self.yes)} | {literal(self.no)})"
+        if kind == "null":
+            return literal(self.nothing)
+        if kind == "array":
+            item = self.value(schema.get("items"), depth + 1)
+            return f'("[" ({item} ({literal(self.comma)} {item})*)? "]")'
+        if kind == "object":
+            return self.object(schema, depth)
+        return self.anything()
+
+    def exactly(self, value: object) -> str:
+        """Return an expression for one value."""
+        if isinstance(value, str):
+            return self.quoted(value)
+        words = {"True": self.yes, "False": self.no, "None": self.nothing}
+        if isinstance(value, (bool, int, float)) or value is None:
+            return literal(words.get(str(value), str(value)))
+        return self.anything()
+
+    def anything(self) -> str:
+        """Return the name of a rule for any value."""
+        name = "any_value"
+        if self._rules.has(name):
+            return name
+        item = f"{self.string()} | {self._of_type('number', {}, 0)} | {literal(self.nothing)}"
+        item += f" | {literal(self.yes)} | {literal(self.no)}"
+        comma = literal(self.comma)
+        member = f"{self.key()} {name}"
+        item += f' | "[" ({name} ({comma} {name})*)? "]"'
+        item += f' | "{{" ({member} ({comma} {member})*)? "}}"'
+        self._rules.named(name, item)
+        return name
+
+    @abstractmethod
+    def object(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an object."""
+
+    @abstractmethod
+    def key(self) -> str:
+        """Return an expression for any key of an object inside of arguments, and what ends it."""
+
+    @abstractmethod
+    def string(self) -> str:
+        """Return an expression for any string."""
+
+    @abstractmethod
+    def quoted(self, text: str) -> str:
+        """Return an expression for one string."""
+
+
+class GemmaValues(Values):
+    """Gemma 4's notation: bare keys, strings between tokens that are quotes."""
+
+    equals, comma, nothing, yes, no = ":", ",", "null", "true", "false"
+    _QUOTE = '<|"|>'
+
+    def object(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an object."""
+        return f'("{{" {self.members(schema, sorts=True, depth=depth)} "}}")'
+
+    def key(self) -> str:
+        """Return an expression for any key."""
+        return f'{_KEY} ":"'
+
+    def string(self) -> str:
+        """Return an expression for any string."""
+        text = self._rules.text_to(self._QUOTE)
+        return self._rules.rule(f"{self._rules.spelled(self._QUOTE)} {text}")
+
+    def quoted(self, text: str) -> str:
+        """Return an expression for one string."""
+        quote = self._rules.spelled(self._QUOTE)
+        return f"{quote} {literal(text)} {quote}"
+
+
+class PythonValues(Values):
+    """Python's notation, as in the call of a function."""
+
+    equals, comma, nothing, yes, no = "=", ", ", "None", "True", "False"
+    _STRING = "(/'([^'\\\\\\n]|\\\\['\"\\\\nrt])*'/ | /\"([^\"\\\\\\n]|\\\\['\"\\\\nrt])*\"/)"
+
+    def object(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an object; what comes in it is free."""
+        member = f"{self.key()} {self.anything()}"
+        return f'("{{" ({member} ({literal(self.comma)} {member})*)? "}}")'
+
+    def key(self) -> str:
+        """Return an expression for any key."""
+        return f'{self._STRING} ": "'
+
+    def string(self) -> str:
+        """Return an expression for any string."""
+        return self._STRING
+
+    def quoted(self, text: str) -> str:
+        """Return an expression for one string."""
+        escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+        single, double = (escaped.replace(quote, "\\" + quote) for quote in "'\"")
+        alternatives = (f"'{single}'", f'"{double}"')
+        return f"({' | '.join(map(literal, alternatives))})"
+
+
+class TaggedValues:
+    """Arguments between tags, as a format's row has them.
+
+    Args:
+        rules: the grammar that is being written.
+        tool: whose arguments they are.
+        tags: what comes before an argument's key, after it, and after its value.
+    """
+
+    def __init__(self, rules: Rules, tool: Tool, tags: tuple[str, str, str]) -> None:
+        self._rules = rules
+        self._tool = tool
+        self._before, self._between, self._after = tags
+
+    def arguments(self) -> str:
+        """Return an expression for all arguments, in the order of the schema."""
+        tool, rules = self._tool, self._rules
+        if "properties" not in tool.parameters:
+            any_argument = rules.rule(
+                f"{rules.spelled(self._before)} {_KEY} {rules.spelled(self._between)} "
+                f"{rules.text_to(self._after)}"
+            )
+            return f"{any_argument}*"
+        each = [
+            self._argument(str(name)) + ("" if name in tool.required else "?")
+            for name in tool.properties
+        ]
+        return " ".join(each)
+
+    def _argument(self, name: str) -> str:
+        rules = self._rules
+        schema = self._tool.properties[name]
+        types = types_of(schema, self._tool.parameters)
+        head = rules.spelled(f"{self._before}{name}{self._between}")
+        named = schema.get("enum") if isinstance(schema, Mapping) else None
+        if named and all(isinstance(value, str) for value in named):
+            choices = " | ".join(map(literal, named))
+            return rules.rule(f"{head} ({choices}) {rules.spelled(self._after)}")
+        if is_text(types) or "string" in types:
+            return rules.rule(f"{head} {rules.text_to(self._after)}")
+        shared = {key: self._tool.parameters[key] for key in ("$defs", "definitions")
+                  if key in self._tool.parameters}  # fmt: skip
+        value = json_value({**shared, **schema}, lenient=not self._tool.strict)
+        return rules.rule(f"{head} {rules.rule(value)} {rules.spelled(self._after)}")

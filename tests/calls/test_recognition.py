@@ -1,0 +1,140 @@
+"""The format of a model is found from its chat template alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from maglio.calls import ROWS, format_of
+from maglio.text import ChatTemplate
+from support.call_templates import TEMPLATES, tokenizer_of
+from support.templates import llama_cpp
+
+REAL = {
+    "Qwen-Qwen3-0.6B": "hermes",
+    "Qwen3-Coder": "qwen3-coder",
+    "Qwen3.5-4B": "qwen3-coder",
+    "ByteDance-Seed-OSS": "seed-oss",
+    "GLM-4.6": "glm",
+    "GLM-4.7-Flash": "glm",
+    "google-gemma-4-31B-it": "gemma4",
+    "openai-gpt-oss-120b": "harmony",
+    "mistralai-Mistral-Nemo-Instruct-2407": "mistral",
+    "Mistral-Small-3.2-24B-Instruct-2506": "mistral-named",
+    "mistralai-Ministral-3-14B-Reasoning-2512": "mistral-named",
+    "LFM2-8B-A1B": "lfm2",
+    "LFM2.5-8B-A1B": "lfm2",
+    "Kimi-K2-Instruct": "kimi-k2",
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "hermes",
+    "MiniMax-M2": "minimax-m2",
+    "meetkai-functionary-medium-v3.1": "functionary-3.1",
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere",
+    "unsloth-Apriel-1.5": "apriel",
+    "NVIDIA-Nemotron-Nano-v2": "nemotron-nano-2",
+    "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "qwen3-coder",
+    "MiniMax-M1": "minimax-m1",
+    "GigaChat3.1-10B-A1.8B": "gigachat-3.1",
+    "openbmb-MiniCPM5-1B": "minicpm5",
+    "meta-llama-Llama-3.1-8B-Instruct": "llama3",
+    "google-gemma-2-2b-it": "hermes",
+}
+"""llama.cpp's templates, where MAGLIO_TEMPLATES names their folder."""
+
+
+def found(source, *, control=True):
+    return format_of(ChatTemplate(source, tokenizer_of(source, control=control)))
+
+
+@pytest.mark.parametrize("control", [True, False])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_s_own_calls_say_which_format_it_is(name, control):
+    form = found(TEMPLATES[name], control=control)
+    assert form.name == name
+    assert form.describes_tools
+    assert form.arguments_as == "mapping"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_templates_are_recognised(name):
+    sources = llama_cpp()
+    if not sources:
+        pytest.skip("MAGLIO_TEMPLATES names no folder")
+    form = found(sources[name])
+    assert form.name == REAL[name]
+    without = ("google-gemma-2-2b-it", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B")
+    assert form.describes_tools == (name not in without)
+
+
+def test_a_template_that_wants_arguments_as_json_gets_them_so():
+    source = TEMPLATES["hermes"].replace("f.arguments | tojson", "'' + f.arguments")
+    form = found(source)
+    assert (form.name, form.arguments_as) == ("hermes", "text")
+
+
+def test_a_template_that_leaves_earlier_calls_out_is_known_by_its_tokens():
+    source = TEMPLATES["lfm2"].replace("{% if m.tool_calls %}", "{% if false %}")
+    source += "{# <|tool_list_start|> #}"
+    assert found(source).name == "lfm2"
+
+
+@pytest.mark.parametrize("source", [
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}",
+    "{% for m in messages %}{{ m.content }}{{ raise_exception('no') if m.tool_calls }}{% endfor %}",
+    "{{ broken }",
+    "{{ tools | tojson if tools else '' }}{% for m in messages %}{{ m.content }}{% endfor %}",
+])  # fmt: skip
+def test_where_no_format_is_found_a_system_message_tells_of_tools(source):
+    form = found(source)
+    assert form.name == "hermes"
+    assert not form.describes_tools
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    call = {"function": {"name": "look", "arguments": '{"at": "é"}'}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "Yes.", "tool_calls": [call]},
+        {"role": "tool", "content": "a cat"},
+        {"role": "user", "content": [{"type": "text", "text": "And?"}]},
+    ]
+    told = form.messages(messages, tools)
+    assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
+    assert told[0]["content"].startswith("Be brief.\n\n")
+    assert json.dumps(tools[0]["function"]) in told[0]["content"]
+    reader = form.reader(tools)
+    reader.push(told[2]["content"])
+    assert "tool_calls" not in told[2]
+    assert told[3]["content"] == "<tool_response>\na cat\n</tool_response>\nAnd?"
+    assert form.messages(messages[1:2], tools)[0]["role"] == "system"
+    assert form.messages(messages, ())[0]["content"] == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("name", "thinking"),
+    [
+        ("hermes", "<think>"),
+        ("seed-oss", "<seed:think>"),
+        ("gemma4", "<|channel>thought"),
+        ("mistral-named", "[THINK]"),
+        ("cohere", "<|START_THINKING|>"),
+    ],
+)
+def test_how_a_template_writes_thoughts_is_found(name, thinking):
+    form = found(TEMPLATES[name])
+    assert form.thinking.begin == thinking
+    assert form.begins_thinking(f"<|im_start|>assistant\n{thinking}\n")
+    assert not form.begins_thinking(f"<|im_start|>assistant\n{thinking}x{form.thinking.end}\n\n")
+
+
+def test_a_template_without_thoughts_has_none():
+    form = found(TEMPLATES["llama3"])
+    assert form.thinking is None
+    assert not form.begins_thinking("<think>\n")
+
+
+def test_no_row_takes_another_s_place():
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    for row in ROWS:
+        assert row.sign
+        for one in row.triggers:
+            assert not any(one != two and two.startswith(one) for two in row.triggers)
