@@ -29,7 +29,7 @@ def _template(calls: str, *, think: tuple[str, str] = ("", ""), opened: str = ""
 
 
 def _each(call: str, between: str = "\n") -> str:
-    glue = f"{{% if not loop.first %}}{between}{{% endif %}}" if between else ""
+    glue = f"{{% if not loop.first %}}{{{{ {between!r} }}}}{{% endif %}}" if between else ""
     return (
         "{% for call in m.tool_calls %}{% set f = call.function %}"
         + glue + call + "{% endfor %}"
@@ -120,13 +120,13 @@ TEMPLATES = {
         _each("<function={{ f.name }}>{{ f.arguments | tojson }}</function>", between="")
     ),
     "cohere": _template(
-        "<|START_ACTION|>[\n    "
+        "<|START_ACTION|>{{ '[\\n    ' }}"
         + _each(
             '{"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ f.name }}", '
             '"parameters": {{ f.arguments | tojson }}}',
             between=",\n    ",
         )
-        + "\n]<|END_ACTION|>",
+        + "{{ '\\n]' }}<|END_ACTION|>",
         think=("<|START_THINKING|>", "<|END_THINKING|>"),
     ),
     "apriel": _template("<tool_calls>[" + _each(_JSON, between=", ") + "]</tool_calls>"),
@@ -139,6 +139,7 @@ TEMPLATES = {
 ONE_CALL = frozenset({"harmony"})
 """Formats that have one call in an answer."""
 
+_HARMONY = ("<|end|>", "<|constrain|>", "<|return|>", "<|call|>")
 _NAMES = re.compile(r"<[|/a-z][^\n{}'\" =]{0,40}>|\[/?[A-Z_]{2,30}\]|<\|\"\|>")
 
 
@@ -146,7 +147,7 @@ def tokenizer_of(source: str, *, control: bool):
     """A tokenizer of bytes and pairs in which the template's tags are control tokens, or none."""
     values = vocabulary()
     ends = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    tags = sorted({*_NAMES.findall(source), "<|end|>", "<|constrain|>"} - {*ends})
+    tags = sorted({*_NAMES.findall(source), *_HARMONY} - {*ends})
     tokens = [*values["tokenizer.ggml.tokens"][:297], *ends, *(tags if control else ())]
     kinds = np.array([1] * 297 + [3] * (len(tokens) - 297), np.int32)
     special = {"tokenizer.ggml.bos_token_id": 299, "tokenizer.ggml.eos_token_id": 298}

@@ -103,38 +103,53 @@ class Envelope:
         return self._tools.get(name) or Tool(name)
 
     def _object(self) -> Waiting[None]:
-        """Read a call that is a JSON object as a whole."""
-        feed, (name_key, arguments_key) = self._feed, self._row.keys
-        yield from feed.expect("{")
-        begin = feed.at - 1
+        """Read a call that is a JSON object as a whole; once its arguments are there it stands."""
+        feed, (name_key, _) = self._feed, self._row.keys
         name: str | None = None
-        held: str | None = None  # arguments that came before the name
-        has_arguments = False
-        first = True
-        while not (yield from feed.accept("}")):
-            if not first:
-                yield from feed.expect(",")
-            first = False
-            key = yield from self._json_text()
-            yield from feed.expect(":")
-            yield from feed.spaces()
+        held: str | None = None  # arguments, which may come before the name
+        yield from feed.expect("{")
+        while name is None or held is None:
+            key = yield from self._key()
             if key == name_key and name is None:
                 name = self._known((yield from self._json_text())).name
                 if held is not None:
                     self._told.began(name)
                     self._told.arguments(held)
-            elif key in (arguments_key, "arguments", "parameters") and not has_arguments:
-                has_arguments = True
+            elif key in (*self._row.keys[1:], "arguments", "parameters") and held is None:
                 if name is not None:
                     self._told.began(name)
                 held = yield from self._arguments(streams=name is not None)
             else:
                 yield from self._any_json()
-        if name is None or not is_json(feed.since(begin)):
+            is_last = not (yield from feed.accept(","))
+            if is_last:
+                break
+        if name is None:
             raise MalformedError
-        if not has_arguments:
+        if held is None:
+            yield from feed.expect("}")
             self._told.began(name)
             self._told.arguments("{}")
+        else:
+            yield from self._rest_of_object(is_last=is_last)
+
+    def _rest_of_object(self, *, is_last: bool) -> Waiting[None]:
+        feed = self._feed
+        place = feed.at
+        try:
+            while not is_last:
+                yield from self._key()
+                yield from self._any_json()
+                is_last = not (yield from feed.accept(","))
+            yield from feed.expect("}")
+        except MalformedError:
+            feed.at = place
+
+    def _key(self) -> Waiting[str]:
+        key = yield from self._json_text()
+        yield from self._feed.expect(":")
+        yield from self._feed.spaces()
+        return key
 
     def _arguments(self, *, streams: bool) -> Waiting[str]:
         """Read the arguments in an object: an object, or one written as a string."""
@@ -145,7 +160,9 @@ class Envelope:
             yield from self._json(tell)
         else:
             text = yield from self._any_json()
-            value = json.loads(text) if is_json(text) else None
+            if not is_json(text):
+                raise MalformedError
+            value = json.loads(text)
             if value is not None and (not isinstance(value, str) or not _is_object(value)):
                 raise MalformedError
             tell(value or "{}")

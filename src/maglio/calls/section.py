@@ -13,6 +13,8 @@ from maglio.calls.rows import Row
 from maglio.calls.telling import Telling
 from maglio.calls.tool import Tool
 
+_NOWHERE = 1 << 60  # beyond any place: what is cut off is text to the end
+
 
 class Section:
     """Reads calls of one format.
@@ -47,9 +49,7 @@ class Section:
                 self._told.failed_call()
                 is_cut = feed.closed and not (yield from feed.next())
                 feed.at = back
-                if is_cut:  # nothing else can begin in it
-                    self._told.content(feed.take_all())
-                return start + 1
+                return _NOWHERE if is_cut else start + 1
             self._told.ended()
             back = feed.at
             if is_section and closing and (yield from feed.accept(closing)):

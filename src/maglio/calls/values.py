@@ -16,6 +16,8 @@ from maglio.grammar.lark import Rules, json_value, literal
 _MAX_DEPTH = 8
 _KEY = "/[^\\s:=,<>{}\\[\\]()\"']{1,64}/"
 
+_NUMBER = "/-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?/"
+
 
 class Values(ABC):
     """Writes expressions for the values of one tool.
@@ -72,20 +74,21 @@ class Values(ABC):
     def _of_type(self, kind: object, schema: Mapping[str, Any], depth: int) -> str:
         if kind == "string":
             return self.string()
-        if kind == "integer":
-            return "/-?(0|[1-9][0-9]{0,18})/"
-        if kind == "number":
-            return "/-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?/"
+        if kind in ("integer", "number"):
+            return self.json({**schema, "type": kind})
         if kind == "boolean":
             return f"({literal(self.yes)} | {literal(self.no)})"
         if kind == "null":
             return literal(self.nothing)
         if kind == "array":
-            item = self.value(schema.get("items"), depth + 1)
-            return f'("[" ({item} ({literal(self.comma)} {item})*)? "]")'
+            return self.array(schema, depth)
         if kind == "object":
             return self.object(schema, depth)
         return self.anything()
+
+    def json(self, schema: Mapping[str, Any]) -> str:
+        """Return the name of a rule for a value that is written as JSON."""
+        return self._rules.rule(json_of(self._tool, schema))
 
     def exactly(self, value: object) -> str:
         """Return an expression for one value."""
@@ -101,7 +104,7 @@ class Values(ABC):
         name = "any_value"
         if self._rules.has(name):
             return name
-        item = f"{self.string()} | {self._of_type('number', {}, 0)} | {literal(self.nothing)}"
+        item = f"{self.string()} | {_NUMBER} | {literal(self.nothing)}"
         item += f" | {literal(self.yes)} | {literal(self.no)}"
         comma = literal(self.comma)
         member = f"{self.key()} {name}"
@@ -113,6 +116,10 @@ class Values(ABC):
     @abstractmethod
     def object(self, schema: Mapping[str, Any], depth: int) -> str:
         """Return an expression for an object."""
+
+    @abstractmethod
+    def array(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an array."""
 
     @abstractmethod
     def key(self) -> str:
@@ -137,6 +144,11 @@ class GemmaValues(Values):
         """Return an expression for an object."""
         return f'("{{" {self.members(schema, sorts=True, depth=depth)} "}}")'
 
+    def array(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an array."""
+        item = self.value(schema.get("items"), depth + 1)
+        return f'("[" ({item} ("," {item})*)? "]")'
+
     def key(self) -> str:
         """Return an expression for any key."""
         return f'{_KEY} ":"'
@@ -159,9 +171,12 @@ class PythonValues(Values):
     _STRING = "(/'([^'\\\\\\n]|\\\\['\"\\\\nrt])*'/ | /\"([^\"\\\\\\n]|\\\\['\"\\\\nrt])*\"/)"
 
     def object(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an object; what comes in it is free."""
-        member = f"{self.key()} {self.anything()}"
-        return f'("{{" ({member} ({literal(self.comma)} {member})*)? "}}")'
+        """Return an expression for an object, which is written as JSON."""
+        return self.json(schema)
+
+    def array(self, schema: Mapping[str, Any], depth: int) -> str:
+        """Return an expression for an array, which is written as JSON."""
+        return self.json(schema)
 
     def key(self) -> str:
         """Return an expression for any key."""
@@ -199,7 +214,7 @@ class TaggedValues:
         if "properties" not in tool.parameters:
             any_argument = rules.rule(
                 f"{rules.spelled(self._before)} {_KEY} {rules.spelled(self._between)} "
-                f"{rules.text_to(self._after)}"
+                f"{rules.text_to(self._after.lstrip())}"
             )
             return f"{any_argument}*"
         each = [
@@ -218,8 +233,13 @@ class TaggedValues:
             choices = " | ".join(map(literal, named))
             return rules.rule(f"{head} ({choices}) {rules.spelled(self._after)}")
         if is_text(types) or "string" in types:
-            return rules.rule(f"{head} {rules.text_to(self._after)}")
-        shared = {key: self._tool.parameters[key] for key in ("$defs", "definitions")
-                  if key in self._tool.parameters}  # fmt: skip
-        value = json_value({**shared, **schema}, lenient=not self._tool.strict)
-        return rules.rule(f"{head} {rules.rule(value)} {rules.spelled(self._after)}")
+            return rules.rule(f"{head} {rules.text_to(self._after.lstrip())}")
+        value = rules.rule(json_of(self._tool, schema if isinstance(schema, Mapping) else {}))
+        return rules.rule(f"{head} {value} {rules.spelled(self._after)}")
+
+
+def json_of(tool: Tool, schema: Mapping[str, Any]) -> str:
+    """Return an expression for JSON that a part of a tool's schema is of."""
+    shared = ("$defs", "definitions")
+    defined = {key: tool.parameters[key] for key in shared if key in tool.parameters}
+    return json_value({**defined, **schema}, lenient=not tool.strict)
