@@ -19,24 +19,15 @@ from hypothesis.stateful import (
 )
 
 from maglio import prefix_cache
-from maglio.engine.base import Cache, Engine, Segment
+from maglio.engine.base import Cache, Engine
 from maglio.errors import InvalidArgumentError
 from maglio.prefix_cache import POSITION_BYTES, PrefixCache, PrefixStats
 from support.family_files import HYBRID
+from support.feeding import feed
 from support.tiny import TinyModels, random_tokens
 from support.toy_engine import ToyEngine
 
 PLENTY = 1 << 40
-
-
-def feed(engine: Engine, cache: Cache, tokens: Sequence[int], n_logits: int = 0) -> np.ndarray:
-    """Append tokens a piece at a time; the rows of the last ones."""
-    tokens = list(tokens)
-    while len(tokens) > engine.max_rows:
-        engine.forward([Segment(cache, tokens[: engine.max_rows], 0)])
-        del tokens[: engine.max_rows]
-    [rows] = engine.forward([Segment(cache, tokens, n_logits)])
-    return np.array(rows)
 
 
 def stream(engine: Engine, prefixes: PrefixCache, tokens: Sequence[int], tenant: str = "a") -> int:
@@ -348,6 +339,10 @@ def test_pages_that_streams_share_are_held_and_counted_once(tiny: TinyModels, fa
     if family == "llama":
         assert stats.bytes == (2 + 10) * engine.page_bytes
     prefixes.release(stats.bytes)
+    assert engine.cache_bytes == prefixes.stats.bytes == 0
+    stream(engine, prefixes, system)
+    stream(engine, prefixes, system[:50])
+    prefixes.clear()
     assert engine.cache_bytes == prefixes.stats.bytes == 0
 
 

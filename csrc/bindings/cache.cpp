@@ -5,6 +5,7 @@
 #include <nanobind/stl/unordered_map.h>
 
 #include "bindings.h"
+#include "engine/cache_file.h"
 #include "engine/errors.h"
 #include "unlocked.h"
 
@@ -28,6 +29,8 @@ void translate_engine_error(const std::exception_ptr& exception, void*) {
     raise("ContextFullError", error);
   } catch (const maglio::OutOfPages& error) {
     raise("OutOfMemoryError", error);
+  } catch (const maglio::CacheFileError& error) {
+    raise("CacheFileError", error);
   } catch (const maglio::ThreadsRefused& error) {
     raise("MaglioError", error);
   }

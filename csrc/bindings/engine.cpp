@@ -4,9 +4,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "bindings.h"
+#include "engine/cache_file.h"
 #include "unlocked.h"
 
 namespace nb = nanobind;
@@ -21,6 +25,7 @@ using maglio::Segment;
 namespace {
 
 using Ids = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using NewIds = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>, nb::c_contig>;
 using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
 using Batch = nb::typed<nb::sequence, nb::typed<nb::tuple, nb::object, nb::object, int>>;
 using Rows = nb::typed<nb::list, Logits>;
@@ -182,6 +187,53 @@ Rows forward(Engine& engine, const Batch& batch) {
   return out;
 }
 
+maglio::SavedCache to_saved(const nb::bytes& owner, const Ids& tokens,
+                            std::shared_ptr<Cache> cache) {
+  maglio::SavedCache saved;
+  if (owner.size() != saved.owner.size()) {
+    throw InvalidInput("an owner has " + std::to_string(owner.size()) + " bytes, must have " +
+                       std::to_string(saved.owner.size()));
+  }
+  std::memcpy(saved.owner.data(), owner.c_str(), owner.size());
+  saved.tokens.assign(tokens.data(), tokens.data() + tokens.shape(0));
+  if (!cache) throw InvalidInput("a cache is None, must be a cache of this engine");
+  saved.cache = std::move(cache);
+  return saved;
+}
+
+void write_caches(const Engine& engine, uint64_t key,
+                  const std::vector<std::tuple<nb::bytes, Ids, std::shared_ptr<Cache>>>& caches,
+                  int descriptor) {
+  std::vector<maglio::SavedCache> saved;
+  for (const auto& [owner, tokens, cache] : caches) {
+    saved.push_back(to_saved(owner, tokens, cache));
+  }
+  const bindings::Unlocked unlocked;
+  maglio::write_caches(engine, key, saved, descriptor);
+}
+
+NewIds to_array(const std::vector<int32_t>& tokens) {
+  int32_t* copy = new int32_t[tokens.size()];
+  std::copy(tokens.begin(), tokens.end(), copy);
+  nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<int32_t*>(p); });
+  return NewIds(copy, {tokens.size()}, owner);
+}
+
+std::vector<std::tuple<nb::bytes, NewIds, std::shared_ptr<Cache>>> read_caches(
+    const Engine& engine, uint64_t key, int n_ctx, size_t max_bytes, int descriptor) {
+  std::vector<maglio::SavedCache> saved;
+  {
+    const bindings::Unlocked unlocked;
+    saved = maglio::read_caches(engine, key, n_ctx, max_bytes, descriptor);
+  }
+  std::vector<std::tuple<nb::bytes, NewIds, std::shared_ptr<Cache>>> out;
+  for (maglio::SavedCache& each : saved) {
+    out.emplace_back(nb::bytes(each.owner.data(), each.owner.size()), to_array(each.tokens),
+                     std::move(each.cache));
+  }
+  return out;
+}
+
 std::vector<std::string> isa_names() {
   std::vector<std::string> names;
   for (const maglio::Kernels* kernels : maglio::available_kernels()) names.push_back(kernels->isa);
@@ -226,6 +278,15 @@ void bind_engine(nb::module_& m) {
           "row_bytes", [](const Engine& engine) { return engine.recurrent().row_bytes(); },
           "Bytes of what a row feeds into all recurrent layers.")
       .def("new_cache", &Engine::new_cache, "n_ctx"_a)
+      .def("write_caches", &write_caches, "key"_a, "caches"_a, "descriptor"_a,
+           nb::sig("def write_caches(self, key: int, "
+                   "caches: collections.abc.Sequence[tuple[bytes, object, object]], "
+                   "descriptor: int) -> None"),
+           "Writes caches to an open, empty file, each with 32 bytes that say whose it is and the "
+           "tokens that are in it.")
+      .def("read_caches", &read_caches, "key"_a, "n_ctx"_a, "max_bytes"_a, "descriptor"_a,
+           "The first caches of a file that ``write_caches`` wrote with this key, of no more than "
+           "``max_bytes`` of pages; raises CacheFileError.")
       .def("forward", &forward, "batch"_a,
            "Append segments (cache, tokens, n_logits) to their caches; returns the rows of each.");
 }

@@ -162,6 +162,8 @@ void bind_gguf(nb::module_& m) {
   nb::class_<GgufFile>(m, "GgufFile", "The tensors of a model, in one part or several.")
       .def(nb::init<std::vector<std::shared_ptr<const GgufPart>>>(), nb::arg("parts"))
       .def("tensors", &tensors, "The tensor directory, in the order of the parts.")
+      .def_prop_ro("identity", &GgufFile::identity,
+                   "64 bits of sizes, times and headers of all parts.")
       .def("check_unchanged", &GgufFile::check_unchanged,
            "Raises GgufError when a part was written to since it was opened.");
 }

@@ -174,6 +174,7 @@ void bind_model(nb::module_& m) {
       .def_rw("ropes", &ModelSpec::ropes)
       .def_rw("layers", &ModelSpec::layers)
       .def_rw("sources", &ModelSpec::sources)
+      .def_prop_ro("rotations", &ModelSpec::rotations, "64 bits of all rotations.")
       .def("check", &ModelSpec::check, "What the engine cannot do, or an empty string.");
 
   nb::class_<Matrix>(m, "Matrix", "A repacked weight matrix.")

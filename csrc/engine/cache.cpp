@@ -7,14 +7,6 @@
 #include "engine/errors.h"
 
 namespace maglio {
-namespace {
-
-size_t pages_of(int positions) {
-  return (static_cast<size_t>(positions) + kPagePositions - 1) / kPagePositions;
-}
-
-}  // namespace
-
 PageLayout::PageLayout(const ModelSpec& spec, CacheType type) : type_(type) {
   for (const LayerSpec& layer : spec.layers) {
     const AttentionSpec* attention = std::get_if<AttentionSpec>(&layer.mixer);
@@ -45,6 +37,25 @@ Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool>
       n_ctx_(n_ctx),
       recurrent_(std::move(recurrent)),
       states_(recurrent_) {}
+
+Cache::Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool,
+             std::shared_ptr<RecurrentMemory> recurrent, int n_ctx, CacheParts parts)
+    : layout_(std::move(layout)),
+      pool_(std::move(pool)),
+      n_ctx_(n_ctx),
+      length_(parts.length),
+      pages_(std::move(parts.pages)),
+      recurrent_(std::move(recurrent)),
+      states_(recurrent_, std::move(parts.states)),
+      floor_(states_.floor()) {
+  for (const PageRef& page : pages_) table_.push_back(page.data());
+}
+
+CacheParts Cache::parts() const {
+  const auto hold = lock();
+  const auto end = pages_.begin() + static_cast<std::ptrdiff_t>(pages_of(length()));
+  return {length(), {pages_.begin(), end}, states_.parts()};
+}
 
 PageSizes Cache::pages() const {
   const auto hold = lock();

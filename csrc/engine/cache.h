@@ -49,10 +49,19 @@ class PageLayout {
   size_t bytes_ = 0;
 };
 
+// What a cache is made of.
+struct CacheParts {
+  int length = 0;
+  std::vector<PageRef> pages;  // as many as these positions take
+  StateParts states;
+};
+
 class Cache {
  public:
   Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool,
         std::shared_ptr<RecurrentMemory> recurrent, int n_ctx);
+  Cache(std::shared_ptr<const PageLayout> layout, std::shared_ptr<PagePool> pool,
+        std::shared_ptr<RecurrentMemory> recurrent, int n_ctx, CacheParts parts);
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
@@ -60,6 +69,8 @@ class Cache {
   int length() const { return length_.load(std::memory_order_acquire); }
   // The shortest length that truncate() reaches exactly.
   int floor() const { return floor_.load(std::memory_order_acquire); }
+  // Without places to go back to, and without the state after the last row.
+  CacheParts parts() const;
   // The pages held, shared ones too.
   PageSizes pages() const;
 

@@ -127,6 +127,10 @@ std::shared_ptr<Cache> Engine::new_cache(int n_ctx) const {
   return std::make_shared<Cache>(layout_, pages_, recurrent_, n_ctx);
 }
 
+std::shared_ptr<Cache> Engine::make_cache(int n_ctx, CacheParts parts) const {
+  return std::make_shared<Cache>(layout_, pages_, recurrent_, n_ctx, std::move(parts));
+}
+
 // What does not depend on how full a cache is.
 void Engine::check(const Segment* segments, int count) const {
   int64_t rows = 0;

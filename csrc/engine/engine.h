@@ -46,6 +46,10 @@ class Engine {
   size_t cache_bytes() const { return account_->lent(); }
   const PagePool& pages() const { return *pages_; }
   const RecurrentLayout& recurrent() const { return recurrent_->layout; }
+  const PageLayout& layout() const { return *layout_; }
+  // Where its caches have their memory.
+  PagePool& page_pool() const { return *pages_; }
+  RecurrentMemory& recurrent_memory() const { return *recurrent_; }
   // Where callers may get memory for logits.
   const std::shared_ptr<RowPool>& rows() const { return rows_; }
 
@@ -53,6 +57,8 @@ class Engine {
   static constexpr int kMaxRows = 128;
 
   std::shared_ptr<Cache> new_cache(int n_ctx) const;
+  // A cache of parts that are in this engine's memory.
+  std::shared_ptr<Cache> make_cache(int n_ctx, CacheParts parts) const;
 
   // Appends every segment (at least one token, ids below n_vocab, a cache of this engine that no
   // other segment names) to its cache and writes the wanted logits, segment after segment, to

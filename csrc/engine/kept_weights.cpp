@@ -113,12 +113,7 @@ class Writer {
 }  // namespace
 
 uint64_t kept_key(const GgufFile& file, const std::vector<Packing>& packings) {
-  uint64_t key = 0;
-  for (const std::shared_ptr<const GgufPart>& part : file.parts()) {
-    key = digest(part->file().size(), key);
-    key = digest(part->file().modified(), key);
-    key = xxhash64(part->header().data(), part->header().size(), key);
-  }
+  uint64_t key = file.identity();
   std::set<TensorType> types;
   for (const Packing& packing : packings) {
     const std::string& name = packing.tensor->name;

@@ -20,6 +20,10 @@ namespace maglio {
 // where pages begin.
 constexpr int kPagePositions = kAttentionBlock;
 
+inline size_t pages_of(int positions) {
+  return (static_cast<size_t>(positions) + kPagePositions - 1) / kPagePositions;
+}
+
 class PageRef;
 
 // Bytes of pages by where they lie.

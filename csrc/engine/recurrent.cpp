@@ -62,6 +62,13 @@ RecurrentMemory::RecurrentMemory(const ModelSpec& spec, const std::shared_ptr<Ac
       states(layout.state_bytes(), account, {"recurrent states", Pages::kHuge, 1}),
       rows(layout.row_bytes(), account, {"inputs of recurrent layers", Pages::kSmall, 32}) {}
 
+States::States(std::shared_ptr<RecurrentMemory> memory, StateParts parts)
+    : memory_(std::move(memory)),
+      floor_(parts.floor),
+      start_(std::move(parts.state)),
+      first_row_(first_needed(parts.floor)),
+      rows_(std::move(parts.rows)) {}
+
 void States::list(PageSizes& pages) const {
   start_.list(pages);
   end_.list(pages);

@@ -76,12 +76,21 @@ struct Advance {
   }
 };
 
+// What the states of a cache can be made of again.
+struct StateParts {
+  int floor = 0;
+  PageRef state;              // at the floor; none where it is zeros, or there are only rows
+  std::vector<PageRef> rows;  // inputs from what the floor needs up to the last row
+};
+
 // The states of one cache, which holds its lock.
 class States {
  public:
   explicit States(std::shared_ptr<RecurrentMemory> memory) : memory_(std::move(memory)) {}
+  States(std::shared_ptr<RecurrentMemory> memory, StateParts parts);
 
   int floor() const { return floor_; }
+  StateParts parts() const { return {floor_, start_, rows_}; }
   // Adds all of its pages, shared ones too.
   void list(PageSizes& pages) const;
 

@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "checksum/xxhash64.h"
+
 namespace maglio {
 namespace {
 
@@ -130,6 +132,16 @@ std::string ModelSpec::check_shared_keys(size_t layer) const {
   }
   return "it reads the keys of layer " + std::to_string(reader->kv_layer) + ", which has " +
          (owns ? "heads of another shape" : "none");
+}
+
+uint64_t ModelSpec::rotations() const {
+  uint64_t sum = 0;
+  for (const RopeSpec& rope : ropes) {
+    const std::vector<double>& inverse = rope.inverse_frequencies;
+    sum = xxhash64(inverse.data(), inverse.size() * sizeof(double), sum);
+    sum = xxhash64(&rope.magnitude, sizeof(rope.magnitude), sum);
+  }
+  return sum;
 }
 
 std::string ModelSpec::check() const {

@@ -183,6 +183,8 @@ struct ModelSpec {
   int64_t n_embd_all_layers() const {
     return static_cast<int64_t>(n_embd_per_layer) * static_cast<int64_t>(layers.size());
   }
+  // A digest of all rotations; some files choose them by the length of a session.
+  uint64_t rotations() const;
   // Says which dimension the kernels cannot do, or returns an empty string.
   std::string check() const;
 

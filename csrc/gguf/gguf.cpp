@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "checksum/xxhash64.h"
 #include "gguf/tensor_type.h"
 
 namespace maglio {
@@ -321,6 +322,18 @@ GgufFile::GgufFile(std::vector<std::shared_ptr<const GgufPart>> parts) : parts_(
       tensors_.push_back(std::move(tensor));
     }
   }
+}
+
+uint64_t GgufFile::identity() const {
+  uint64_t sum = 0;
+  for (const std::shared_ptr<const GgufPart>& part : parts_) {
+    const uint64_t size = part->file().size();
+    const int64_t modified = part->file().modified();
+    sum = xxhash64(&size, sizeof(size), sum);
+    sum = xxhash64(&modified, sizeof(modified), sum);
+    sum = xxhash64(part->header().data(), part->header().size(), sum);
+  }
+  return sum;
 }
 
 const GgufTensor* GgufFile::find_tensor(const std::string& name) const {

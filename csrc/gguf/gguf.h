@@ -89,6 +89,8 @@ class GgufFile {
   explicit GgufFile(std::vector<std::shared_ptr<const GgufPart>> parts);
 
   const std::vector<std::shared_ptr<const GgufPart>>& parts() const { return parts_; }
+  // Of sizes, times and headers of all parts: the same as long as nobody changes the model.
+  uint64_t identity() const;
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   const GgufTensor* find_tensor(const std::string& name) const;
 

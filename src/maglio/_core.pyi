@@ -184,6 +184,10 @@ class GgufFile:
     def tensors(self) -> list[TensorInfo]:
         """The tensor directory, in the order of the parts."""
 
+    @property
+    def identity(self) -> int:
+        """64 bits of sizes, times and headers of all parts."""
+
     def check_unchanged(self) -> None:
         """Raises GgufError when a part was written to since it was opened."""
 
@@ -594,6 +598,10 @@ class ModelSpec:
     @sources.setter
     def sources(self, arg: Mapping[str, Source], /) -> None: ...
 
+    @property
+    def rotations(self) -> int:
+        """64 bits of all rotations."""
+
     def check(self) -> str:
         """What the engine cannot do, or an empty string."""
 
@@ -746,6 +754,16 @@ class Engine:
         """Bytes of what a row feeds into all recurrent layers."""
 
     def new_cache(self, n_ctx: int) -> Cache: ...
+
+    def write_caches(self, key: int, caches: Sequence[tuple[bytes, object, object]], descriptor: int) -> None:
+        """
+        Writes caches to an open, empty file, each with 32 bytes that say whose it is and the tokens that are in it.
+        """
+
+    def read_caches(self, key: int, n_ctx: int, max_bytes: int, descriptor: int) -> list[tuple[bytes, Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C')], Cache]]:
+        """
+        The first caches of a file that ``write_caches`` wrote with this key, of no more than ``max_bytes`` of pages; raises CacheFileError.
+        """
 
     def forward(self, batch: Sequence[tuple[object, object, int]]) -> list[Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C')]]:
         """

@@ -39,6 +39,10 @@ class ChatTemplateError(MaglioError):
     """A model's chat template is broken, hostile, or refuses the messages it was given."""
 
 
+class CacheFileError(MaglioError):
+    """Saved caches cannot be written, read or trusted; the message says why."""
+
+
 class ConversationFileError(MaglioError):
     """A saved conversation cannot be read or trusted; the message names the file and why."""
 

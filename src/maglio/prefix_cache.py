@@ -7,20 +7,26 @@ bit, what it gives on an empty one.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 
 from maglio.checks import check_int
-from maglio.engine.base import Cache, Engine
+from maglio.engine.base import Cache, CacheSaver, Engine, SavedCache
 from maglio.errors import InvalidArgumentError
 from maglio.prefix_tree import Ids, Match, Node, PrefixTree
+from maglio.saved_caches import load_caches, save_caches
 from maglio.tokens import Tokens, token_array
 
 POSITION_BYTES = 100_000
 """What a position counts in caches that do not tell; about that of a model of a few billions."""
+
+_EVERYBODY = bytes(32)
+"""The owner of caches that all tenants use."""
 
 _MAX_BYTES = 1 << 60
 _LEAST_CUT = 64  # positions: a page of the native engine
@@ -73,7 +79,7 @@ class PrefixCache:
         self._max_bytes = max_bytes
         self._shared = shared
         self._lock = Lock()
-        self._trees: dict[str, PrefixTree] = {}
+        self._trees: dict[bytes, PrefixTree] = {}  # by owner
         self._memory = _Memory()
         self._now = 0
         self._requests = self._hits = self._hit_tokens = self._evictions = 0
@@ -108,7 +114,7 @@ class PrefixCache:
         ids = token_array(tokens)
         with self._lock:
             self._requests += 1
-            tree = self._trees.get(self._name(tenant), PrefixTree())
+            tree = self._trees.get(self._owner(tenant), PrefixTree())
             match = tree.match(ids[:-1])
             found = tree.longest(match)
             if found is None:
@@ -129,7 +135,7 @@ class PrefixCache:
         """
         ids = token_array(tokens)
         with self._lock:
-            tree = self._trees.get(self._name(tenant), PrefixTree())
+            tree = self._trees.get(self._owner(tenant), PrefixTree())
             found = tree.longest(tree.match(ids[:-1]))
             return 0 if found is None else found[1]
 
@@ -152,9 +158,8 @@ class PrefixCache:
                 "tokens that are in it"
             )
         with self._lock:
-            tree = self._trees.setdefault(self._name(tenant), PrefixTree())
             for place in _places(cache):
-                self._keep(tree, ids[: place.length], place)
+                self._keep(self._owner(tenant), ids[: place.length], place)
             self._make_room(self._max_bytes)
 
     def release(self, n_bytes: int) -> int:
@@ -193,10 +198,63 @@ class PrefixCache:
             self._trees.clear()
             self._memory = _Memory()
 
+    def save(self, folder: Path) -> bool:
+        """Save all caches in a file that only the user can read; an earlier one is replaced.
+
+        Other threads may go on meanwhile. The file is whole at any moment, and no larger than the
+        bound and the ids of all tokens. Tenants are in it as digests.
+
+        Args:
+            folder: where the file is; made if it is not there.
+
+        Returns:
+            Whether the engine's caches can be saved; nothing is done otherwise.
+
+        Raises:
+            CacheFileError: it cannot be written.
+        """
+        if not isinstance(self._engine, CacheSaver):
+            return False
+        with self._lock:
+            n_bytes = self._memory.bytes
+            held = [
+                (node.used, SavedCache(owner, node.tokens(), node.cache))
+                for owner, tree in self._trees.items()
+                for node in tree
+                if node.cache is not None
+            ]
+        held.sort(key=lambda pair: -pair[0])  # what is used last is read first
+        save_caches(folder, self._engine, [saved for _, saved in held], n_bytes)
+        return True
+
+    def load(self, folder: Path) -> bool:
+        """Hold what :meth:`save` saved in ``folder``, as far as there is room for it.
+
+        A file that is damaged, or that another model, precision or build wrote, is left alone, with
+        a :class:`RuntimeWarning` that says why.
+
+        Returns:
+            Whether anything was loaded.
+        """
+        if not isinstance(self._engine, CacheSaver):
+            return False
+        room = self._max_bytes - self.stats.bytes
+        loaded = load_caches(folder, self._engine, max(0, room))
+        with self._lock:
+            for owner, tokens, cache in reversed(loaded):
+                if self._shared:
+                    owner = _EVERYBODY
+                elif owner == _EVERYBODY:
+                    continue  # nobody's alone
+                self._keep(owner, tokens, cache)
+            self._make_room(self._max_bytes)
+        return bool(loaded)
+
     # --- inside, with the lock held --------------------------------------------------------------
 
-    def _name(self, tenant: str) -> str:
-        return "" if self._shared else tenant
+    def _owner(self, tenant: str) -> bytes:
+        """A digest: tenants may be known by secrets."""
+        return _EVERYBODY if self._shared else hashlib.sha256(tenant.encode()).digest()
 
     def _nodes(self) -> list[tuple[PrefixTree, Node]]:
         return [(tree, node) for tree in self._trees.values() for node in tree]
@@ -207,8 +265,9 @@ class PrefixCache:
             node.used = self._now
         match.below.used = self._now
 
-    def _keep(self, tree: PrefixTree, ids: Ids, cache: Cache) -> None:
+    def _keep(self, owner: bytes, ids: Ids, cache: Cache) -> None:
         """Hold a cache, unless another serves whatever it would."""
+        tree = self._trees.setdefault(owner, PrefixTree())
         match = tree.match(ids)
         if match.length < len(ids) or match.below.floor > cache.floor:
             replaced = tree.insert(match, ids, cache)
@@ -220,11 +279,11 @@ class PrefixCache:
     def _make_room(self, limit: int) -> None:
         while self._memory.bytes > limit:
             held = [pair for pair in self._nodes() if pair[1].cache is not None]
-            # What a stream begins with was used whenever it was, so nothing is left behind it.
+            # Whoever used a stream used what it begins with, so ends go before beginnings.
             tree, node = min(held, key=lambda pair: (pair[1].used, -pair[1].depth))
             self._evict(tree, node, self._memory.bytes - limit)
-        for tenant in [tenant for tenant, tree in self._trees.items() if not tree.root.children]:
-            del self._trees[tenant]
+        for owner in [owner for owner, tree in self._trees.items() if not tree.root.children]:
+            del self._trees[owner]
 
     def _evict(self, tree: PrefixTree, node: Node, surplus: int) -> None:
         """Cut a cache shorter by about as many bytes, if it can be, or drop it."""

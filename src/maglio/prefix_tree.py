@@ -6,8 +6,8 @@ whose they are, is said by :mod:`maglio.prefix_cache`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,27 +21,41 @@ _NOWHERE = 1 << 62
 """The floor of what has no cache at all."""
 
 
-@dataclass(eq=False, slots=True)
 class Node:
     """The end of an edge.
 
-    Attributes:
+    Args:
         label: the tokens of the edge; none at the root.
         depth: how many tokens lead here from the root.
         parent: where the edge begins; ``None`` for the root.
+
+    Attributes:
         children: by the first token of their edges.
         cache: of exactly the tokens that lead here.
         floor: the shortest length that a cache here or further down can be cut to.
         used: when it was used last; higher is later.
     """
 
-    label: Ids
-    depth: int
-    parent: Node | None
-    children: dict[int, Node]
-    cache: Cache | None = None
-    floor: int = _NOWHERE
-    used: int = 0
+    __slots__ = ("__weakref__", "_parent", "cache", "children", "depth", "floor", "label", "used")
+
+    def __init__(self, label: Ids, depth: int, parent: Node | None) -> None:
+        self.label = label
+        self.depth = depth
+        self.parent = parent
+        self.children: dict[int, Node] = {}
+        self.cache: Cache | None = None
+        self.floor = _NOWHERE
+        self.used = 0
+
+    @property
+    def parent(self) -> Node | None:
+        """Where the edge begins."""
+        return None if self._parent is None else self._parent()
+
+    @parent.setter
+    def parent(self, node: Node | None) -> None:
+        # Weak, so that the memory of all caches is free as soon as nobody needs the tree.
+        self._parent = None if node is None else weakref.ref(node)
 
     def tokens(self) -> Ids:
         """All tokens that lead here."""
@@ -76,7 +90,7 @@ class PrefixTree:
     """Caches by their tokens. A cache serves every length from its floor to its end."""
 
     def __init__(self) -> None:
-        self.root = Node(np.empty(0, np.int32), 0, None, {})
+        self.root = Node(np.empty(0, np.int32), 0, None)
 
     def __iter__(self) -> Iterator[Node]:
         """Every node."""
@@ -154,7 +168,7 @@ class PrefixTree:
         if match.length == len(tokens):
             return top
         label = tokens[match.length :].copy()
-        node = Node(label, len(tokens), top, {})
+        node = Node(label, len(tokens), top)
         top.children[int(label[0])] = node
         return node
 
@@ -164,7 +178,8 @@ class PrefixTree:
         parent = child.parent
         assert parent is not None
         at = depth - parent.depth
-        middle = Node(child.label[:at].copy(), depth, parent, {}, None, child.floor, child.used)
+        middle = Node(child.label[:at].copy(), depth, parent)
+        middle.floor, middle.used = child.floor, child.used
         parent.children[int(middle.label[0])] = middle
         middle.children[int(child.label[at])] = child
         child.label, child.parent = child.label[at:].copy(), middle

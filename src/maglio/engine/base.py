@@ -9,7 +9,7 @@ checks that one does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -133,5 +133,49 @@ class Engine(Protocol):
             InvalidArgumentError: a segment is empty, too long, or has an id outside the vocabulary.
             ContextFullError: a segment does not fit its cache.
             OutOfMemoryError: there is no memory for the new positions.
+        """
+        ...
+
+
+class SavedCache(NamedTuple):
+    """A cache as it is saved.
+
+    Attributes:
+        owner: 32 bytes that say whose it is.
+        tokens: what the cache holds, one id per position.
+        cache: holds at least one position.
+    """
+
+    owner: bytes
+    tokens: npt.NDArray[np.int32]
+    cache: Cache
+
+
+@runtime_checkable
+class CacheSaver(Protocol):
+    """What an engine has besides whose caches can be saved."""
+
+    @property
+    def cache_file(self) -> str:
+        """A name for the file of its caches; that of another model is another one."""
+        ...
+
+    def write_caches(self, caches: Sequence[SavedCache], descriptor: int) -> None:
+        """Write caches to an open, empty file. What they share is written once.
+
+        Raises:
+            CacheFileError: the file cannot be written.
+        """
+        ...
+
+    def read_caches(self, descriptor: int, max_bytes: int) -> list[SavedCache]:
+        """Read what an engine wrote whose rows are the same to the bit.
+
+        Returns:
+            The first caches in the file, as many as take at most ``max_bytes``, and as there is
+            memory for.
+
+        Raises:
+            CacheFileError: the file is damaged, or another engine wrote it.
         """
         ...

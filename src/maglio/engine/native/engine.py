@@ -5,16 +5,20 @@ Caches and the checks of a batch are in the C++ core too (``csrc/engine/engine.h
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
 from maglio import _core, machine
 from maglio.checks import check_choice, check_int
-from maglio.engine.base import Logits, Segment
+from maglio.engine.base import Logits, SavedCache, Segment
 from maglio.engine.native.weights import load_model
 from maglio.gguf import ModelFile
 from maglio.kept_weights import KeptWeights
+from maglio.version import __version__
 
 _MAX_THREADS = 256
 _NO_LIMIT = 0
@@ -77,6 +81,7 @@ class NativeEngine:
             on_load=on_load,
         )
         self._n_vocab: int = self._model.spec.n_vocab
+        self._file_identity = file.header.identity
         self._core = _core.Engine(
             self._model, isa, threads, KV_CACHES[kv_cache], _cache_budget(self._model)
         )
@@ -131,6 +136,34 @@ class NativeEngine:
         """Bytes of what one row feeds into all recurrent layers."""
         return int(self._core.row_bytes)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """64 bits as hexadecimal digits: engines whose rows may differ have different ones.
+
+        The same model file, precision of the cache, rotations, and build of Maglio have the same.
+        A model file is known by its sizes, times and headers.
+        """
+        parts = (self._file_identity, self._model.spec.rotations, self._kv_cache, __version__)
+        digest = hashlib.sha256(repr(parts).encode() + _build()).hexdigest()
+        return digest[:16]
+
+    @property
+    def cache_file(self) -> str:
+        """See :class:`maglio.engine.base.CacheSaver`."""
+        whole = os.path.realpath(self.path)
+        digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+        return f"{Path(whole).stem[:100]}-{digest}-{self._kv_cache}.caches"
+
+    def write_caches(self, caches: Sequence[SavedCache], descriptor: int) -> None:
+        """See :meth:`maglio.engine.base.CacheSaver.write_caches`."""
+        self._core.write_caches(int(self.fingerprint, 16), caches, descriptor)
+
+    def read_caches(self, descriptor: int, max_bytes: int) -> list[SavedCache]:
+        """See :meth:`maglio.engine.base.CacheSaver.read_caches`."""
+        key = int(self.fingerprint, 16)
+        read = self._core.read_caches(key, self._n_ctx, max_bytes, descriptor)
+        return [SavedCache(*each) for each in read]
+
     def new_cache(self) -> _core.Cache:
         """Start an empty sequence. It takes memory as it grows."""
         return self._core.new_cache(self._n_ctx)
@@ -138,6 +171,12 @@ class NativeEngine:
     def forward(self, batch: Sequence[Segment]) -> list[Logits]:
         """See :meth:`maglio.engine.base.Engine.forward`."""
         return self._core.forward(batch)
+
+
+@cache
+def _build() -> bytes:
+    """What tells apart builds of the core, each of which may round in its own way."""
+    return hashlib.sha256(Path(_core.__file__).read_bytes()).digest()
 
 
 def _cache_budget(model: _core.Model) -> int:
