@@ -1,6 +1,6 @@
 """litellm, which aider uses, and langchain-openai make their own calls: `make test-clients`.
 
-They bring a hundred packages with them, and leave sockets open, so they are not part of `make test`.
+They bring a hundred packages with them and leave sockets open; `make test` leaves them out.
 """
 
 from __future__ import annotations
