@@ -459,7 +459,10 @@ def test_every_control_has_a_name_and_answers_are_announced(page_of: Open) -> No
         controls = page.all(f"{where} :is(button, input, select, textarea, summary, [role=log])")
         shown = [control for control in controls if control.is_displayed()]
         assert len(shown) >= least
-        names = {c.get_attribute("outerHTML"): c.accessible_name.strip("\N{MULTIPLICATION SIGN}") for c in shown}
+        names = {
+            c.get_attribute("outerHTML"): c.accessible_name.strip("\N{MULTIPLICATION SIGN}")
+            for c in shown
+        }
         assert [control for control, name in names.items() if name == ""] == []
         if where == "body":
             page.click("#show-settings")
