@@ -162,7 +162,7 @@ def test_text_of_a_model_never_becomes_markup(page_of: Open) -> None:
 
 
 def test_thinking_is_apart_from_the_answer(page_of: Open) -> None:
-    thought = Forward([("I see ", "model"), ("pages", "conversation")], 1, hidden="</think>\n\n")
+    thought = Forward([("I see ", "model"), ("pages", "conversation")], 1, is_thought=True)
     page = page_of(Script(answer=[thought, words(("Pages.", "model"))]))
     page.ask("What?")
     assert page.text(".thinking .text") == "I see pages"

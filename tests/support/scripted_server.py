@@ -1,13 +1,13 @@
 """A server whose answers are written by hand, as tests of the page need them.
 
-It speaks what the page reads: ``/v1/models``, and ``/v1/chat/completions`` with ``return_sources``.
+It speaks what the page reads: ``/v1/models``, and ``/v1/chat/completions`` with ``token_sources``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,6 @@ from starlette.routing import Route
 
 from maglio.server import page
 
-THINK_END = "</think>"
-
 
 @dataclass(frozen=True, slots=True)
 class Forward:
@@ -27,7 +25,7 @@ class Forward:
 
     tokens: Sequence[tuple[str, str]]
     drafted: int = 0
-    hidden: str = ""  # text that the answer leaves out, such as a tag
+    is_thought: bool = False
 
     @property
     def accepted(self) -> int:
@@ -39,7 +37,7 @@ class Script:
     """What the server says; tests change it.
 
     Attributes:
-        answer: the forwards of an answer. With ``</think>`` in it, what is before is thinking.
+        answer: the forwards of an answer; thoughts come first.
         plain: what it says without speculation instead, for a server that is wrong.
         key: the API key that it asks for.
         refusal: (status, message) instead of answers.
@@ -88,15 +86,16 @@ def scripted_app(script: Script) -> Starlette:
 
 async def _stream(script: Script, body: dict[str, Any]) -> AsyncIterator[str]:
     assert body["stream"]
-    assert body["return_sources"]
+    assert body["token_sources"]
     is_plain = not body["speculative"]
     forwards = script.plain if is_plain and script.plain is not None else script.answer
-    part = "reasoning_content" if any(THINK_END in f.hidden for f in forwards) else "content"
+    part = "reasoning_content"
     try:
         for forward in forwards:
-            yield _chunk(forward, part, is_plain=is_plain)
-            if THINK_END in forward.hidden:
+            if not forward.is_thought:
                 part = "content"
+            for chunk in _chunks(forward, part, is_plain=is_plain):
+                yield chunk
             await asyncio.sleep(0.002)
         if script.failure:
             yield _event({"error": {"message": script.failure}})
@@ -113,18 +112,19 @@ async def _stream(script: Script, body: dict[str, Any]) -> AsyncIterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def _chunk(forward: Forward, part: str, *, is_plain: bool) -> str:
-    tokens = [
+def _chunks(forward: Forward, part: str, *, is_plain: bool) -> Iterator[str]:
+    pieces = [
         {"text": text, "source": "model" if is_plain else source} for text, source in forward.tokens
     ]
-    if forward.hidden:
-        tokens.append({"text": forward.hidden, "source": "model"})
-    counts = {"drafted": 0, "accepted": 0}
-    if not is_plain:
-        counts = {"drafted": forward.drafted, "accepted": forward.accepted}
+    told = {
+        "sources": [piece["source"] for piece in pieces],
+        "drafted": 0 if is_plain else forward.drafted,
+        "accepted": 0 if is_plain else forward.accepted,
+    }
+    yield _event({"choices": [{"index": 0, "delta": {}, "forward": told}]})
     delta = {part: "".join(text for text, _ in forward.tokens)}
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
-    return _event({"choices": [{**choice, "maglio": {"tokens": tokens, **counts}}]})
+    choice = {"index": 0, "delta": delta, "sources": pieces, "finish_reason": None}
+    yield _event({"choices": [choice]})
 
 
 def _event(value: object) -> str:

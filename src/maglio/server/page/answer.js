@@ -1,6 +1,6 @@
 // One answer while it comes: its text with sources, and its figures. Knows no document.
 
-import { SourceFinder, extend } from "./sources.js";
+import { extend } from "./sources.js";
 
 const REASONS = {
   length: "The answer ended at the most tokens allowed, or the context is full.",
@@ -34,7 +34,6 @@ export function rateOf({ timed, seconds }) {
 
 /** Takes the chunks of one answer. */
 export class Collector {
-  #finder = new SourceFinder();
   #asked = performance.now();
   #first = null;
 
@@ -47,29 +46,26 @@ export class Collector {
     if (chunk.usage) this.#usage(chunk.usage);
     const choice = chunk.choices?.[0];
     if (!choice) return null;
-    const forward = choice.maglio ? this.#forward(choice.maglio) : null;
-    this.#text(choice.delta?.reasoning_content ?? "", "reasoning", "reasoningRuns");
-    this.#text(choice.delta?.content ?? "", "content", "runs");
+    const { delta = {}, sources = [] } = choice;
+    if (delta.reasoning_content) this.#add("reasoning", "reasoningRuns", delta.reasoning_content, sources);
+    if (delta.content) this.#add("content", "runs", delta.content, sources);
+    if (choice.forward) this.#count(choice.forward);
     if (choice.finish_reason) this.answer.ended = choice.finish_reason;
-    return forward;
+    return choice.forward ?? null;
   }
 
-  #text(text, part, runs) {
-    if (text === "") return;
+  #add(part, runs, text, sources) {
     this.answer[part] += text;
-    extend(this.answer[runs], this.#finder.take(text));
+    const pieces = sources.filter((piece) => piece.text !== "");
+    extend(this.answer[runs], pieces.map((piece) => [piece.source, piece.text.length]));
   }
 
-  #forward({ tokens, drafted, accepted }) {
-    if (tokens.length === 0 && drafted === 0) return null;
-    this.#finder.push(tokens);
-    this.#clock(tokens.length);
+  #count({ sources, drafted, accepted }) {
+    this.#clock(sources.length);
     const { figures } = this.answer;
     figures.forwards += 1;
     figures.drafted += drafted;
     figures.accepted += accepted;
-    const sources = tokens.map(({ source }) => source);
-    return { sources, drafted, accepted };
   }
 
   #clock(count) {

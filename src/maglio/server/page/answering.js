@@ -76,7 +76,7 @@ export class Answering {
       stream: true,
       stream_options: { include_usage: true },
       speculative: settings.speculative,
-      return_sources: true,
+      token_sources: true,
     };
     if (references.texts.length > 0) request.references = references.texts;
     return request;

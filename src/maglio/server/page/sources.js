@@ -4,7 +4,6 @@
 
 /** Sources that have a colour of their own; others share one. */
 const KNOWN = new Set(["model", "conversation", "reference", "history", "recycling", "prediction", "grammar"]);
-const FARTHEST = 4096; // characters between a text and its tokens: tags and blanks that were left out
 
 /** The kind that a source is coloured as: "reference" for "reference:2". */
 export function kindOf(source) {
@@ -24,45 +23,6 @@ export function extend(runs, more) {
     const last = runs.at(-1);
     if (last && last[0] === source) last[1] += length;
     else runs.push([source, length]);
-  }
-}
-
-/**
- * Finds the sources of texts. Tokens come as the model wrote them, with tags and all; texts are
- * parts of that, in the same order.
- */
-export class SourceFinder {
-  #text = "";
-  #runs = [];
-
-  push(tokens) {
-    for (const { text, source } of tokens) {
-      if (text === "") continue;
-      this.#text += text;
-      extend(this.#runs, [[source, text.length]]);
-    }
-  }
-
-  /** The runs of the next text. */
-  take(text) {
-    const start = this.#text.indexOf(text);
-    if (start < 0 || start > FARTHEST) return [["model", text.length]];
-    this.#cut(start);
-    return this.#cut(text.length);
-  }
-
-  #cut(length) {
-    this.#text = this.#text.slice(length);
-    const taken = [];
-    while (length > 0) {
-      const first = this.#runs[0];
-      const part = Math.min(length, first[1]);
-      extend(taken, [[first[0], part]]);
-      first[1] -= part;
-      length -= part;
-      if (first[1] === 0) this.#runs.shift();
-    }
-    return taken;
   }
 }
 
