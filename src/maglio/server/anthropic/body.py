@@ -89,7 +89,12 @@ class SystemBlock(Open):
     content: list[TextBlock]
 
 
-def _readable(block: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
+def _blocks(content: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
+    """A text alone is one block."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _readable(block: Any) -> Any:  # noqa: ANN401
     kind = block.get("type") if isinstance(block, Mapping) else None
     if kind == "image" or (kind == "document" and _source_of(block) != "text"):
         raise PydanticCustomError(
@@ -119,7 +124,7 @@ class ToolResultBlock(Open):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: str | list[ResultBlock] = ""
+    content: Annotated[list[ResultBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
     is_error: bool = False
 
 
@@ -143,7 +148,7 @@ class Turn(Open):
     """One message."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: Annotated[list[Block], BeforeValidator(_blocks)]
 
 
 class Tool(Open):
@@ -165,7 +170,7 @@ class ToolChoice(Open):
 class Thinking(Open):
     """Whether the model thinks first; its budget is the model's own business."""
 
-    type: Literal["enabled", "disabled", "adaptive"]
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
 
 
 class OutputFormat(Open):
@@ -208,6 +213,8 @@ class CountRequest(Body):
             "metadata",
             "service_tier",
             "speed",
+            "user_profile_id",
+            "workspace_id",
         }
     )
     refused: ClassVar[Mapping[str, tuple[str, tuple[object, ...]]]] = {
@@ -217,7 +224,7 @@ class CountRequest(Body):
 
     model: str
     messages: Annotated[list[Turn], Field(min_length=1)]
-    system: str | list[TextBlock] = ""
+    system: Annotated[list[TextBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
     tools: Annotated[
         list[Annotated[Tool, BeforeValidator(_client_tool)]], Field(max_length=limits.TOOLS)
     ] = Field(default_factory=list)

@@ -71,23 +71,14 @@ def chat_request(body: CountRequest) -> ChatRequest:
 
 def _turns(body: CountRequest) -> Turns:
     turns = Turns()
-    if isinstance(body.system, str):
-        turns.system(_without_billing(body.system))
-    else:
-        turns.system(_joined(_without_billing(block.text) for block in body.system))
+    turns.system(_joined(_without_billing(block.text) for block in body.system))
     for turn in body.messages:
-        if isinstance(turn.content, str):
-            _say(turns, turn.role, turn.content)
-        else:
-            _tell(turns, turn)
+        _tell(turns, turn)
     return turns
 
 
-def _say(turns: Turns, role: str, text: str) -> None:
-    {"user": turns.user, "assistant": turns.assistant, "system": turns.system}[role](text)
-
-
 def _tell(turns: Turns, turn: Turn) -> None:
+    say = {"user": turns.user, "assistant": turns.assistant, "system": turns.system}[turn.role]
     for block in turn.content:
         if isinstance(block, ToolResultBlock):
             turns.result(_result(block), id=block.tool_use_id)
@@ -96,12 +87,11 @@ def _tell(turns: Turns, turn: Turn) -> None:
         elif isinstance(block, ThinkingBlock):
             turns.assistant(reasoning=block.thinking)
         else:
-            _say(turns, turn.role, _text(block))
+            say(_text(block))
 
 
 def _result(block: ToolResultBlock) -> str:
-    content = block.content
-    text = content if isinstance(content, str) else _joined(map(_text, content))
+    text = _joined(map(_text, block.content))
     return text if text or not block.is_error else "error"
 
 
@@ -155,13 +145,14 @@ def _choice(body: CountRequest) -> dict[str, Any]:
 
 
 def _effort(body: CountRequest) -> str | None:
-    """How much the model thinks. As with Anthropic it does so only if the request asks."""
+    """How much the model thinks; as it usually does where the request does not say."""
+    thinking = None if body.thinking is None else body.thinking.type
     effort = None if body.output_config is None else body.output_config.effort
-    if body.thinking is None:
-        return "none" if effort is None else _EFFORTS.get(effort, effort)
-    if body.thinking.type == "disabled":
+    if thinking == "disabled":
         return "none"
-    return "medium" if effort is None else _EFFORTS.get(effort, effort)
+    if effort is None:
+        return None if thinking is None else "medium"
+    return _EFFORTS.get(effort, effort)
 
 
 def _schema(body: CountRequest) -> Any:  # noqa: ANN401  # a JSON schema

@@ -7,7 +7,6 @@ else of it; so the text goes into that field too. It is not secret, and is read 
 from __future__ import annotations
 
 import base64
-import binascii
 
 _MARK = "maglio:"
 
@@ -23,5 +22,5 @@ def unpacked(content: str) -> str:
         return ""
     try:
         return base64.b64decode(content[len(_MARK) :], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # is not Base64, or not of a text
         return ""
