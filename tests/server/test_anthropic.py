@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -372,7 +373,7 @@ def test_turns_alternate_and_no_text_is_lost(told: list[tuple[str, str]]) -> Non
     messages = [{"role": role, "content": text} for role, text in told]
     request = chat_request(read(MessagesRequest, {**GREEDY, "messages": messages}))
     roles = [message.role for message in request.messages]
-    assert all(one != other for one, other in zip(roles, roles[1:], strict=False))
+    assert all(one != other for one, other in pairwise(roles))
     assert "system" not in roles[1:]
     said = "".join(message.content or "" for message in request.messages)
     assert said.replace("\n", "") == "".join(text for _, text in told)
