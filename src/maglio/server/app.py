@@ -15,14 +15,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from maglio.server.anthropic.endpoint import PREFIX, count_tokens, messages
+from maglio.server.anthropic.errors import anthropic_error
 from maglio.server.api.about import health, metrics, model, models, props
 from maglio.server.api.chat import chat_completions
 from maglio.server.api.completions import completions
+from maglio.server.api.llama import completion, either_completion
+from maglio.server.api.ollama import show, tags, version
 from maglio.server.api.tokens import detokenize, tokenize
-from maglio.server.endpoint import openai_error, routes
+from maglio.server.endpoint import WriteError, openai_error, routes
 from maglio.server.errors import ApiError
 from maglio.server.gate import Gate
+from maglio.server.page import routes as page_routes
 from maglio.server.request_log import RequestLog
+from maglio.server.responses.endpoint import responses, stored_response
 from maglio.server.service import Service
 from maglio.server.settings import Settings
 from maglio.server.state import ServerState
@@ -40,7 +46,9 @@ def create_app(service: Service, settings: Settings, log: RequestLog | None = No
         log: where requests are written to; standard error when ``None``.
     """
     state = ServerState(service, settings, RequestLog() if log is None else log)
-    middleware = [Middleware(Gate, state=state)]
+    page = page_routes()
+    open_paths = frozenset(route.path for route in page)
+    middleware = [Middleware(Gate, state=state, write_errors=_write_errors, open_paths=open_paths)]
     if settings.origins.allowed:
         cors = Middleware(
             CORSMiddleware,
@@ -51,7 +59,7 @@ def create_app(service: Service, settings: Settings, log: RequestLog | None = No
         )
         middleware.insert(0, cors)
     app = Starlette(
-        routes=_routes(state),
+        routes=[*page, *_routes(state)],
         middleware=middleware,
         exception_handlers={HTTPException: _no_route, Exception: _failed},
     )
@@ -64,9 +72,24 @@ def _routes(state: ServerState) -> Sequence[BaseRoute]:
         *routes(
             state, chat_completions, ("/v1/chat/completions", "/chat/completions"), methods=_POST
         ),
-        *routes(state, completions, ("/v1/completions", "/completions"), methods=_POST),
+        *routes(state, completions, ("/v1/completions",), methods=_POST),
+        *routes(state, either_completion, ("/completions",), methods=_POST),
+        *routes(state, completion, ("/completion",), methods=_POST),
+        *routes(state, responses, ("/v1/responses", "/responses"), methods=_POST),
+        *routes(state, stored_response, ("/v1/responses/{name}",), methods=("GET", "DELETE")),
+        *routes(state, messages, (PREFIX,), methods=_POST, write_error=anthropic_error),
+        *routes(
+            state,
+            count_tokens,
+            (f"{PREFIX}/count_tokens",),
+            methods=_POST,
+            write_error=anthropic_error,
+        ),
         *routes(state, models, ("/v1/models", "/models"), methods=_GET),
         *routes(state, model, ("/v1/models/{name:path}", "/models/{name:path}"), methods=_GET),
+        *routes(state, version, ("/api/version",), methods=_GET),
+        *routes(state, tags, ("/api/tags",), methods=_GET),
+        *routes(state, show, ("/api/show",), methods=_POST),
         *routes(state, health, ("/health", "/v1/health"), methods=_GET),
         *routes(state, props, ("/props",), methods=_GET),
         *routes(state, metrics, ("/metrics",), methods=_GET),
@@ -84,8 +107,13 @@ async def _no_route(request: Request, error: Exception) -> Response:
         code="method_not_allowed" if status == 405 else "unknown_url",
         headers=getattr(error, "headers", None),
     )
-    return openai_error(told(api_error, request.state.record))
+    return await _failed(request, api_error)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return openai_error(told(error, request.state.record))
+    return _write_errors(request.url.path)(told(error, request.state.record))
+
+
+def _write_errors(path: str) -> WriteError:
+    """How errors at a path are written."""
+    return anthropic_error if path.startswith(PREFIX) else openai_error

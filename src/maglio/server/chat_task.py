@@ -24,7 +24,7 @@ from maglio.request import Request
 from maglio.server.answer import Answer
 from maglio.server.chat_prompt import ChatPrompt, chat_prompt
 from maglio.server.constraints import grammar_of
-from maglio.server.delta import ChatDelta, Finished
+from maglio.server.delta import ChatDelta, Finished, Forward
 from maglio.server.event import Began, Ended, Wrote
 from maglio.server.reading import PlainReader, Reader
 from maglio.server.record import Record
@@ -74,6 +74,7 @@ class ChatTask:
         self._running = running
         self._stop = plan.requests[0].stop
         self._tokenizer = state.model.tokenizer
+        self._cached: dict[int, int] = {}  # by choice
         self._answers = [
             Answer(index, plan.reader(), self._tokenizer.eog_ids)
             for index in range(len(plan.requests))
@@ -102,25 +103,29 @@ class ChatTask:
         Raises:
             Exception: a choice failed.
         """
-        known: dict[int, Began] = {}
         async for index, event in self._running.events():
             answer = self._answers[index]
             if isinstance(event, Began):
-                known[index] = event
+                self._cached[index] = event.cached_tokens
             elif isinstance(event, Wrote):
+                sources = tuple(token.source for token in event.tokens)
+                yield Forward(index, sources, event.drafted, event.accepted)
                 for delta in answer.push(event.tokens):
                     yield delta
             elif isinstance(event, Ended):
-                for delta in self._finish(answer, event.generation, known.get(index)):
+                for delta in self._finish(answer, event.generation):
                     yield delta
 
-    def _finish(
-        self, answer: Answer, generation: Generation, began: Began | None
-    ) -> list[ChatDelta]:
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that were computed before; known with the first delta."""
+        return next(iter(self._cached.values()), 0)
+
+    def _finish(self, answer: Answer, generation: Generation) -> list[ChatDelta]:
         deltas = answer.finish(
             generation,
             prompt=len(self.prompt.ids),
-            cached=0 if began is None else began.cached_tokens,
+            cached=self._cached.get(answer.index, 0),
             stop_text=stop_text(generation, self._stop, self._tokenizer),
         )
         self._running.note([(end.reason, end.usage) for end in deltas if isinstance(end, Finished)])

@@ -85,7 +85,24 @@ class Finished:
     stop_text: str | None = None
 
 
-ChatDelta = ReasoningText | ContentText | CallBegan | CallArguments | Finished
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A forward gave tokens to a choice; their text comes in other deltas.
+
+    Attributes:
+        index: the choice.
+        sources: for each token who predicted it.
+        drafted: draft tokens that were verified,
+        accepted: and how many of them were accepted.
+    """
+
+    index: int
+    sources: tuple[str, ...]
+    drafted: int
+    accepted: int
+
+
+ChatDelta = Forward | ReasoningText | ContentText | CallBegan | CallArguments | Finished
 
 
 def usage_of(ends: Sequence[Finished]) -> Usage:

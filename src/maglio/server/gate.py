@@ -5,10 +5,12 @@ Boundary: an ASGI middleware; knows no endpoint.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from maglio.server.endpoint import GONE, openai_error
+from maglio.server.endpoint import GONE, WriteError
 from maglio.server.record import Record
 from maglio.server.state import ServerState
 from maglio.server.telling import told
@@ -23,14 +25,21 @@ class Gate:
     Args:
         app: what is behind it.
         state: the server.
+        write_errors: tells how errors are written at a path.
         open_paths: more paths that need no key.
     """
 
     def __init__(
-        self, app: ASGIApp, state: ServerState, *, open_paths: frozenset[str] = frozenset()
+        self,
+        app: ASGIApp,
+        state: ServerState,
+        *,
+        write_errors: Callable[[str], WriteError],
+        open_paths: frozenset[str] = frozenset(),
     ) -> None:
         self._app = app
         self._state = state
+        self._write_errors = write_errors
         self._open = OPEN | open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +75,7 @@ class Gate:
             if scope["path"] not in self._open:
                 record.tenant = settings.keys.tenant(connection)
         except Exception as error:
-            await openai_error(told(error, record))(scope, receive, send)
+            write_error = self._write_errors(scope["path"])
+            await write_error(told(error, record))(scope, receive, send)
             return
         await self._app(scope, receive, send)

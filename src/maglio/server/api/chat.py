@@ -19,6 +19,7 @@ from maglio.server.delta import (
     ChatDelta,
     ContentText,
     Finished,
+    Forward,
     ReasoningText,
     Sourced,
     usage_of,
@@ -64,6 +65,8 @@ async def _events(call: Call, body: ChatRequest) -> AsyncGenerator[bytes, None]:
                 begun.add(delta.index)
                 role = {"role": "assistant", "content": ""}
                 yield event(head | {"choices": [_chunk(delta.index, role)]} | tail)
+            if isinstance(delta, Forward) and not body.token_sources:
+                continue
             choice = _choice_chunk(delta, body, tokenizer)
             more = tail
             if isinstance(delta, Finished):
@@ -130,6 +133,9 @@ class _Choice:
 
 
 def _choice_chunk(delta: ChatDelta, body: ChatRequest, tokenizer: Tokenizer) -> dict[str, Any]:
+    if isinstance(delta, Forward):
+        counts = {"drafted": delta.drafted, "accepted": delta.accepted}
+        return _chunk(delta.index, {}) | {"forward": {"sources": list(delta.sources), **counts}}
     if isinstance(delta, Finished):
         return _chunk(delta.index, {}, reason=delta.reason)
     if isinstance(delta, CallBegan):

@@ -29,7 +29,11 @@ from maglio.server.usage import Usage
 
 async def completions(call: Call) -> Response:
     """Continue texts."""
-    body = await call.body(CompletionRequest)
+    return await answer_completion(call, await call.body(CompletionRequest))
+
+
+async def answer_completion(call: Call, body: CompletionRequest) -> Response:
+    """The same for a body that has been read."""
     if body.stream:
         return openai_stream(call, _events(call, body))
     return await call.answer(_whole(call, body))
