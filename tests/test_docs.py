@@ -7,7 +7,6 @@ import re
 import runpy
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,7 @@ from gguf.quants import dequantize
 
 import maglio
 from maglio.engine.native.families import all_families
-from support.chat_model import TEMPLATE, vocabulary
-from support.gguf_bytes import RawGguf
-from support.models import TINY, write_model
+from support.chat_model import write_chat_model
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -34,7 +31,6 @@ PAGES = (
 FORMAT_PAGE = "docs/how-to/format.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
-SHAPE = replace(TINY["llama"], n_ctx=4096)
 
 
 def code(page: str, language: str) -> str:
@@ -49,20 +45,11 @@ def code(page: str, language: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_text_model(path: Path, architecture: str) -> None:
-    """A random model with a vocabulary of bytes and a chat template."""
-    write_model(path, architecture, SHAPE, "Q8_0", seed=3)
-    raw = RawGguf.read(path)
-    for key, value in {**vocabulary(), "tokenizer.chat_template": TEMPLATE}.items():
-        raw.set(key, value)
-    path.write_bytes(raw.to_bytes())
-
-
 @pytest.fixture(scope="session")
 def text_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    write_text_model(folder / "model.gguf", "llama")
-    write_text_model(folder / "gemma.gguf", "gemma")
+    write_chat_model(folder / "model.gguf", "llama")
+    write_chat_model(folder / "gemma.gguf", "gemma")
     return folder
 
 

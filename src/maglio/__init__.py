@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from maglio.draft.source import Draft, DraftSource, Step
     from maglio.engine.session import Session
     from maglio.errors import (
+        BatchFileError,
         ChatTemplateError,
         ContextFullError,
         ConversationFileError,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from maglio.loading import load
     from maglio.model import Model
     from maglio.request import Request
+    from maglio.server.batch.progress import BatchProgress
+    from maglio.server.batch.run import run_batch
     from maglio.speculation import Speculation
 else:
     _MODULES = {
@@ -42,7 +45,7 @@ else:
         "maglio.draft.source": "Draft DraftSource Step",
         "maglio.engine.session": "Session",
         "maglio.errors": (
-            "ChatTemplateError ContextFullError ConversationFileError GrammarError "
+            "BatchFileError ChatTemplateError ContextFullError ConversationFileError GrammarError "
             "InvalidArgumentError InvalidLogitsError MaglioError ModelFileError OutOfMemoryError"
         ),
         "maglio.generation": "Generation Stream TextToken",
@@ -50,6 +53,8 @@ else:
         "maglio.loading": "load",
         "maglio.model": "Model",
         "maglio.request": "Request",
+        "maglio.server.batch.progress": "BatchProgress",
+        "maglio.server.batch.run": "run_batch",
         "maglio.speculation": "Speculation",
     }
     _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -66,6 +71,8 @@ else:
 
 __all__ = [
     "Answer",
+    "BatchFileError",
+    "BatchProgress",
     "ChatTemplateError",
     "ContextFullError",
     "Conversation",
@@ -94,4 +101,5 @@ __all__ = [
     "Turn",
     "__version__",
     "load",
+    "run_batch",
 ]

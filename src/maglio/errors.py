@@ -35,6 +35,10 @@ class DataFileError(MaglioError):
     """A benchmark file or recording cannot be read or trusted; the message says which and why."""
 
 
+class BatchFileError(MaglioError):
+    """A batch's requests or results cannot be read, trusted or written; it says which and why."""
+
+
 class ChatTemplateError(MaglioError):
     """A model's chat template is broken, hostile, or refuses the messages it was given."""
 

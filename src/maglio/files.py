@@ -7,6 +7,7 @@ words; callers know what the file was for, and say so in an error of their own.
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import re
@@ -72,11 +73,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync_folder(target.parent)
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -101,6 +98,30 @@ def open_regular(path: Path) -> io.BufferedReader:
     file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
     try:
         _check_kind(os.fstat(file.fileno()))
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def open_to_append(path: Path) -> io.FileIO:
+    """Open a file to read, and to write to its end; nobody else can while it is open.
+
+    A new file is readable by its owner only. Reading begins at the beginning.
+
+    Raises:
+        BlockingIOError: another process has opened it so.
+        OSError: it cannot be read or written, or is not a regular file.
+    """
+    target = _resolved(path)
+    is_new = _regular(target) is None
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    file = open(os.open(target, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115
+    try:
+        _check_kind(os.fstat(file.fileno()))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_new:
+            _sync_folder(target.parent)
     except OSError:
         file.close()
         raise
@@ -153,6 +174,15 @@ def _regular(target: Path) -> os.stat_result | None:
     if not os.access(target, os.W_OK):
         raise OSError(errno.EACCES, "it is read-only")
     return status
+
+
+def _sync_folder(folder: Path) -> None:
+    """Keep the names in a folder, even after a crash."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _make_alike(descriptor: int, old: os.stat_result) -> None:

@@ -18,6 +18,7 @@ from threading import Lock
 from maglio.checks import check_int
 from maglio.engine.base import Cache, CacheSaver, Engine, SavedCache
 from maglio.errors import InvalidArgumentError
+from maglio.machine import available_memory
 from maglio.prefix_tree import Ids, Match, Node, PrefixTree
 from maglio.saved_caches import load_caches, save_caches
 from maglio.tokens import Tokens, token_array
@@ -29,7 +30,13 @@ _EVERYBODY = bytes(32)
 """The owner of caches that all tenants use."""
 
 _MAX_BYTES = 1 << 60
+_SHARE = 4  # of the available memory, where nothing is said
 _LEAST_CUT = 64  # positions: a page of the native engine
+
+
+def default_prefix_bytes() -> int:
+    """A quarter of the available memory; none where the system does not say."""
+    return (available_memory() or 0) // _SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import maglio
 from maglio.engine.native import NativeEngine
 from maglio.gguf import ModelFile
 from maglio.text import from_metadata
+from support.gguf_bytes import RawGguf
 from support.models import TINY, Family, write_model
 
 CONTROL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
@@ -59,3 +60,13 @@ def chat_model(
         write_model(path, family, replace(TINY[family], n_ctx=4096), "Q8_0", seed=3)
     engine = NativeEngine(ModelFile(path), n_ctx=n_ctx, threads=1)
     return maglio.Model(engine, from_metadata(vocabulary()), chat_template=template, path=path)
+
+
+def write_chat_model(path: Path, family: str = "llama") -> Path:
+    """A file of such a model, with the vocabulary and the template in it."""
+    write_model(path, family, replace(TINY["llama"], n_ctx=4096), "Q8_0", seed=3)
+    raw = RawGguf.read(path)
+    for key, value in {**vocabulary(), "tokenizer.chat_template": TEMPLATE}.items():
+        raw.set(key, value)
+    path.write_bytes(raw.to_bytes())
+    return path

@@ -7,7 +7,7 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import bench, chat, generate, index, models, probe, serve, tokenize
+from maglio.cli import batch, bench, chat, generate, index, models, probe, serve, tokenize
 from maglio.cli.command import LlamaCommand
 from maglio.cli.interrupts import end_at_next_interrupt, interrupt_once
 from maglio.cli.streams import finish_output, note, prepare
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("generate", cls=LlamaCommand)(generate.generate)
 app.command("chat", cls=LlamaCommand)(chat.chat)
 app.command("serve", cls=LlamaCommand)(serve.serve)
+app.command("batch", cls=LlamaCommand)(batch.batch)
 app.command("probe", cls=LlamaCommand)(probe.probe)
 app.command("spec-bench", hidden=True, cls=LlamaCommand)(probe.probe)
 app.command("models", cls=LlamaCommand)(models.models)

@@ -1,13 +1,16 @@
 """Ctrl-C: one KeyboardInterrupt at a time, never in the middle of what it has caused.
 
-Boundary: the handler of SIGINT. Only the main thread can set it; elsewhere nothing is changed. Nor
-is it where the signal is ignored, as in a job that a shell script runs in the background.
+Boundary: the handlers of SIGINT, and of SIGTERM for commands that end in an orderly way. Only the
+main thread can set them; elsewhere nothing is changed. Nor is it where SIGINT is ignored, as in a
+job that a shell script runs in the background.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -59,6 +62,23 @@ def interrupt_once() -> None:
         signal.signal(signal.SIGINT, _raise_once)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come."""
+
+
+@contextmanager
+def terminate_once() -> Iterator[None]:
+    """SIGTERM raises inside; another one ends the process at once, and without a word."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def end_at_next_interrupt() -> None:
     """Ctrl-C ends the process at once, and without a word: it is about to end anyway."""
     if _is_ours():
@@ -68,6 +88,11 @@ def end_at_next_interrupt() -> None:
 def _raise_once(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise KeyboardInterrupt
+
+
+def _terminate_once(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise Terminated
 
 
 def _is_ours() -> bool:

@@ -11,15 +11,17 @@ from typing import Annotated, Literal
 
 import typer
 
+import maglio
 from maglio.cli.model_options import ModelOptions
 from maglio.cli.options import SAMPLING
 from maglio.cli.sampling_options import SamplingOptions
 from maglio.cli.text_options import read_bytes
 from maglio.errors import InvalidArgumentError
+from maglio.prefix_cache import PrefixCache, default_prefix_bytes
 
 LISTENING = "Server"
 ACCESS = "Access"
-_SHARE = 4  # of the available memory, for prefixes
+STREAMS = "Many at a time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,45 @@ class ServedSampling(SamplingOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsOptions:
+    """Many answers at a time."""
+
+    parallel: Annotated[
+        int,
+        typer.Option(
+            "--parallel",
+            "-np",
+            help="Most answers at a time; they share forwards.",
+            min=1,
+            max=1024,
+            rich_help_panel=STREAMS,
+        ),
+    ] = 16
+    prefix_cache: Annotated[
+        int | None,
+        typer.Option(
+            "--prefix-cache",
+            "--cache-ram",
+            "-cram",
+            metavar="MIB",
+            help="Memory for beginnings of prompts that were read before, which are then not read "
+            "again; 0: none. Default: a quarter of what is available.",
+            min=0,
+            rich_help_panel=STREAMS,
+            show_default=False,
+        ),
+    ] = None
+
+    def prefixes(self, model: maglio.Model, *, shared: bool = False) -> PrefixCache | None:
+        """The prefix cache, if there is to be one."""
+        size = self.prefix_cache
+        n_bytes = default_prefix_bytes() if size is None else size << 20
+        return PrefixCache(model.engine, max_bytes=n_bytes, shared=shared) if n_bytes else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Where to listen, and how much to do at a time."""
+    """Where to listen, and for whom."""
 
     host: Annotated[
         str,
@@ -86,17 +125,6 @@ class ServingOptions:
             show_default=False,
         ),
     ] = None
-    parallel: Annotated[
-        int,
-        typer.Option(
-            "--parallel",
-            "-np",
-            help="Most answers at a time; they share forwards.",
-            min=1,
-            max=1024,
-            rich_help_panel=LISTENING,
-        ),
-    ] = 16
     queue: Annotated[
         int,
         typer.Option(
@@ -107,20 +135,6 @@ class ServingOptions:
             rich_help_panel=LISTENING,
         ),
     ] = 256
-    prefix_cache: Annotated[
-        int | None,
-        typer.Option(
-            "--prefix-cache",
-            "--cache-ram",
-            "-cram",
-            metavar="MIB",
-            help="Memory for beginnings of prompts that were read before, which are then not read "
-            "again; 0: none. Default: a quarter of what is available.",
-            min=0,
-            rich_help_panel=LISTENING,
-            show_default=False,
-        ),
-    ] = None
     share_prefixes: Annotated[
         bool,
         typer.Option(
@@ -149,12 +163,6 @@ class ServingOptions:
             rich_help_panel=LISTENING,
         ),
     ] = "text"
-
-    def prefix_bytes(self, available: int | None) -> int:
-        """Most bytes of the prefix cache, where ``available`` bytes of memory are."""
-        if self.prefix_cache is not None:
-            return self.prefix_cache << 20
-        return 0 if available is None else available // _SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

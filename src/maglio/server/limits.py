@@ -38,6 +38,8 @@ REFERENCE_CHARACTERS = 4 << 20
 """Their length, all together."""
 SCHEMA_BYTES = 1 << 20
 """Longest grammar or JSON schema, as text."""
+CUSTOM_ID_CHARACTERS = 512
+"""Longest ``custom_id`` of a line of a batch."""
 
 
 def document() -> dict[str, float]:

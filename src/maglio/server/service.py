@@ -18,7 +18,7 @@ from maglio.errors import ContextFullError, MaglioError
 from maglio.model import Model
 from maglio.prefix_cache import PrefixCache, PrefixStats
 from maglio.request import Request
-from maglio.server.event import Ended, Event
+from maglio.server.event import Began, Ended, Event, Wrote
 from maglio.server.pool import Pool, Ticket
 from maglio.speculation import Speculation
 from maglio.starting import prompt_ids
@@ -43,6 +43,11 @@ class ServiceStats:
         waiting: requests that have not begun.
         steps: forwards so far.
         streams: requests that were in them, all together.
+        prompt_tokens: tokens of the prompts of requests that have begun,
+        cached_tokens: and how many of them were computed before.
+        tokens: tokens generated.
+        drafted: draft tokens verified,
+        accepted: and accepted.
         prefixes: what the prefix cache has done; ``None`` without one.
     """
 
@@ -50,6 +55,11 @@ class ServiceStats:
     waiting: int
     steps: int
     streams: int
+    prompt_tokens: int
+    cached_tokens: int
+    tokens: int
+    drafted: int
+    accepted: int
     prefixes: PrefixStats | None
 
 
@@ -85,6 +95,8 @@ class Service:
         self._orders: deque[Callable[[], None]] = deque()  # for the thread, in order
         self._open = 0  # tickets that have not ended
         self._steps = self._streams = 0
+        self._prompt_tokens = self._cached_tokens = 0
+        self._tokens = self._drafted = self._accepted = 0
         self._closing: MaglioError | None = None
         self._deadline: float | None = None
         self._thread = Thread(target=self._work, name="maglio-service", daemon=True)
@@ -99,6 +111,11 @@ class Service:
             waiting=max(0, self._open - running),
             steps=self._steps,
             streams=self._streams,
+            prompt_tokens=self._prompt_tokens,
+            cached_tokens=self._cached_tokens,
+            tokens=self._tokens,
+            drafted=self._drafted,
+            accepted=self._accepted,
             prefixes=None if self._prefixes is None else self._prefixes.stats,
         )
 
@@ -189,15 +206,25 @@ class Service:
 
     def _counted(self, deliver: Callable[[Event], None]) -> Callable[[Event], None]:
         def counted(event: Event) -> None:
-            if isinstance(event, Ended):
-                with self._changed:
-                    self._open -= 1
+            self._count(event)
             try:
                 deliver(event)
             except RuntimeError:  # the loop of whoever asked is closed: nobody listens
                 return
 
         return counted
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, Began):
+            self._prompt_tokens += event.prompt_tokens
+            self._cached_tokens += event.cached_tokens
+        elif isinstance(event, Wrote):
+            self._tokens += len(event.tokens)
+            self._drafted += event.drafted
+            self._accepted += event.accepted
+        else:
+            with self._changed:
+                self._open -= 1
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)

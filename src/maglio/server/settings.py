@@ -19,6 +19,9 @@ from maglio.server.errors import not_found
 from maglio.server.origin import Origins
 from maglio.speculation import Speculation
 
+ANY_NAME = "*"
+"""Among a model's names: it answers to every one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
