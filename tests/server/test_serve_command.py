@@ -85,7 +85,7 @@ def test_it_serves_and_ends_at_ctrl_c(model):
 
 
 def test_a_stream_finishes_before_the_end(model):
-    body = HELLO | {"max_tokens": 3000, "ignore_eos": True, "stream": True, "speculative": False}
+    body = HELLO | {"max_tokens": 800, "ignore_eos": True, "stream": True, "speculative": False}
     with serving(model) as (url, process), httpx.stream("POST", url + CHAT, json=body) as answer:
         lines = answer.iter_lines()
         next(lines)
@@ -105,6 +105,27 @@ def test_what_does_not_finish_in_time_is_told(model):
             last = list(lines)[-2]
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert ended(process)[0] == 0
+
+
+def test_a_conversation_goes_on_after_a_restart(model, tmp_path):
+    body = {
+        "messages": [{"role": "user", "content": "a long story about nothing. " * 8}],
+        "max_tokens": 4,
+        "temperature": 0,
+    }
+
+    def ask():
+        with serving(model, "--cache-dir", str(tmp_path / "kept")) as (url, process):
+            answer = httpx.post(url + CHAT, json=body).json()
+            process.send_signal(signal.SIGTERM)
+            assert ended(process)[0] == 0
+        return answer
+
+    first, again = ask(), ask()
+    assert again["choices"] == first["choices"]
+    usage = again["usage"]
+    assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
 
 
 def test_a_second_signal_ends_at_once(model):

@@ -59,7 +59,8 @@ def test_limits_are_as_stated():
         f"{limits.LOGPROBS} `top_logprobs`",
         f"{limits.BIASES:,} biases",
         f"{limits.TOOLS} tools",
-        f"{limits.REFERENCES} `references` of {limits.REFERENCE_CHARACTERS >> 20} Mi characters in all",
+        f"{limits.REFERENCES} `references` of {limits.REFERENCE_CHARACTERS >> 20} Mi characters "
+        "in all",
         f"a schema or grammar of {limits.SCHEMA_BYTES >> 20} MiB",
     )
     assert ", ".join(stated) in one
