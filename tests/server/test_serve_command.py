@@ -134,7 +134,8 @@ def test_a_second_signal_ends_at_once(model):
         serving(model, "--grace", "3000") as (url, process),
         httpx.stream("POST", url + CHAT, json=body) as answer,
     ):
-        next(answer.iter_lines())
+        lines = answer.iter_lines()
+        next(lines)  # to let go of the lines would be to leave
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert "a second signal" in process.stderr.readline()
