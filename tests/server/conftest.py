@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 import maglio
+from support.browser import open_browser
 from support.chat_model import chat_model
 from support.http_server import Running, running
 
@@ -38,3 +40,10 @@ def smollm() -> Iterator[Running]:
     """A server on a real model."""
     with running(maglio.load(n_ctx=2048), names=("smollm",)) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser; tests that use it are skipped where there is none."""
+    with open_browser() as opened:
+        yield opened

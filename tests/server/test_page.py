@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from support.browser import Page, open_browser
+from maglio.server import page as page_module
+from support.browser import Page
 from support.scripted_server import Forward, Script, scripted_app
 from support.serving import served
 
@@ -21,12 +22,6 @@ SHIFT_ENTER = "\ue008\ue007\ue000"  # pressed, and let go
 SHIFT_TAB = "\ue008\ue004\ue000"
 
 Open = Callable[[Script], Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -68,6 +63,11 @@ def test_files_come_with_a_policy_that_allows_this_server_alone() -> None:
             urlopen(known)
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{address}/page/../page.py")
+
+
+def test_the_policy_is_the_documented_one() -> None:
+    documented = (Path(__file__).parents[2] / "docs/server-dialects.md").read_text()
+    assert page_module.CONTENT_SECURITY_POLICY in " ".join(documented.split())
 
 
 def test_an_answer_is_shown_in_the_colours_of_its_sources(page_of: Open, tmp_path: Path) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 
 import maglio
 from maglio.server.auth import Keys
-from support.browser import Page, open_browser
+from support.browser import Page
 from support.http_server import Running, running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
 
 
 def set_fields(page: Page, **values: str) -> None:
