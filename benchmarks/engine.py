@@ -4,7 +4,9 @@
 
 Prefill of 512 tokens, plain decoding, and forwards of 2 to 32 rows, at two context lengths. All
 cases of all engines are interleaved and repeated, so that a drifting machine hits them alike;
-ratios are taken within a repetition. The last line of stdout is one JSON document.
+ratios are taken within a repetition. So is how fast the machine reads memory, and multiplies and
+adds bytes, on as many threads: for our engine each line says what share of these it reached. The
+last line of stdout is one JSON document.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from typing import Protocol
 
 import numpy as np
 
+from machine_speed import MachineSpeed, Rates
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from maglio.gguf import ModelFile
+from model_work import ModelWork
 
 ROWS = (1, 2, 4, 8, 16, 32)
 PREFILL = 512
@@ -124,6 +128,11 @@ class Case:
     rows: int
 
     @property
+    def logits(self) -> int:
+        """Rows whose logits are computed."""
+        return self.rows if self.context else 1
+
+    @property
     def label(self) -> str:
         if self.context == 0:
             return f"prefill {self.rows}"
@@ -150,11 +159,18 @@ def run_case(runner: Runner, case: Case, tokens: Sequence[int], times: int) -> f
 
 
 def measure(
-    runners: Sequence[Runner], contexts: Sequence[int], vocab: int, repeats: int, times: int
-) -> dict[Case, dict[str, list[float]]]:
+    runners: Sequence[Runner],
+    contexts: Sequence[int],
+    vocab: int,
+    repeats: int,
+    times: int,
+    machine: MachineSpeed | None,
+) -> tuple[dict[Case, dict[str, list[float]]], list[Rates]]:
+    """Seconds of every case by engine, and the machine's rates, of each repetition."""
     rng = np.random.default_rng(1)
     tokens = [int(t) for t in rng.integers(10, vocab - 10, size=max([PREFILL, *contexts]))]
     results: dict[Case, dict[str, list[float]]] = {}
+    rates: list[Rates] = []
     for repeat in range(repeats + 1):
         for context in (0, *contexts):
             for runner in runners:
@@ -167,9 +183,11 @@ def measure(
                     seconds = run_case(runner, case, tokens, times)
                     if repeat > 0:  # the first round warms up
                         results.setdefault(case, {}).setdefault(runner.name, []).append(seconds)
+        if machine is not None and repeat > 0:
+            rates.append(machine.measure())
         print(f"\rround {repeat} of {repeats}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return results
+    return results, rates
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> list[float]:
@@ -178,9 +196,29 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> list[float]:
     return [round(f(ratios), 3) for f in (statistics.median, min, max)]
 
 
-def report(results: dict[Case, dict[str, list[float]]], names: Sequence[str]) -> dict[str, object]:
+def shares(
+    case: Case, seconds: Sequence[float], rates: Sequence[Rates], work: ModelWork
+) -> dict[str, list[float]]:
+    """Of the machine's rates, the median, minimum and maximum that a case reached."""
+    read = work.bytes_read(case.rows, case.context, logits=case.logits)
+    products = work.multiply_adds(case.rows, logits=case.logits)
+    found = {}
+    if rates and read is not None and case.context:
+        found["memory"] = ratio([read / rate.memory for rate in rates], seconds)
+    if rates and products and all(rate.multiply_adds for rate in rates):
+        found["multiply_adds"] = ratio([products / rate.multiply_adds for rate in rates], seconds)
+    return found
+
+
+def report(
+    results: dict[Case, dict[str, list[float]]],
+    names: Sequence[str],
+    rates: Sequence[Rates],
+    work: ModelWork,
+) -> dict[str, object]:
     own = names[0]
     header = f"{'':16}" + "".join(f"{name + ' ms':>14}" for name in names)
+    header += f"{'of memory':>11}{'of products':>13}"
     header += f"{'plain steps':>24}" + "".join(f"{f'{name} / {own}':>26}" for name in names[1:])
     print(header)
     rows: dict[str, object] = {}
@@ -192,6 +230,11 @@ def report(results: dict[Case, dict[str, list[float]]], names: Sequence[str]) ->
         entry: dict[str, object] = {
             name: round(statistics.median(times[name]) * 1e3, 4) for name in names
         }
+        reached = shares(case, times[own], rates, work)
+        for name, width in (("memory", 11), ("multiply_adds", 13)):
+            share = reached.get(name)
+            line += f"{'-' if share is None else f'{100 * share[0]:.0f}%':>{width}}"
+        entry |= {f"of_{name}": share for name, share in reached.items()}
         if plain is not None:
             cost = entry["plain_steps"] = ratio(times[own], plain[own])
             line += f"{cost[0]:11.2f} ({cost[1]:.2f}-{cost[2]:.2f})"
@@ -229,9 +272,21 @@ def main() -> None:
     # Contexts beyond the model's own are cut to fit.
     contexts = sorted({min(c, engine.n_ctx - max(ROWS)) for c in args.contexts})
     print(f"{args.model.name}: {engine.isa}, {engine.threads} threads, loaded in {load_s:.2f} s")
-    results = measure(runners, contexts, engine.n_vocab, args.repeats, args.times)
-    rows = report(results, [r.name for r in runners])
-    summary = {"model": args.model.name, "isa": engine.isa, "threads": engine.threads}
+    try:
+        machine = MachineSpeed(engine.threads)
+    except RuntimeError as error:
+        machine = None
+        print(f"the machine's own speed is not measured: {error}", file=sys.stderr)
+    work = ModelWork.of(ModelFile(args.model), engine)
+    results, rates = measure(runners, contexts, engine.n_vocab, args.repeats, args.times, machine)
+    speed: dict[str, object] = {}
+    if rates:
+        memory = statistics.median(rate.memory for rate in rates) / 1e9
+        products = statistics.median(rate.multiply_adds for rate in rates) / 1e9
+        print(f"memory {memory:.1f} GB/s, {products:.0f} billion products of bytes per second")
+        speed = {"memory_gb_s": round(memory, 2), "products_g_s": round(products, 1)}
+    rows = report(results, [r.name for r in runners], rates, work)
+    summary = {"model": args.model.name, "isa": engine.isa, "threads": engine.threads, **speed}
     print(json.dumps({**summary, "load_s": round(load_s, 3), "cases": rows}))
 
 

@@ -99,7 +99,13 @@ void bind_model(nb::module_& m) {
           },
           "inverse_frequencies"_a, "magnitude"_a = 1.0);
   nb::class_<Source>(m, "Source", "Rows of a tensor that stand for a weight.")
-      .def(nb::init<std::string, int, int>(), "tensor"_a, "first_row"_a = 0, "all_rows"_a = 0);
+      .def(
+          "__init__",
+          [](Source* self, std::string tensor, int first_row, int all_rows,
+             std::vector<int32_t> rows) {
+            new (self) Source{std::move(tensor), first_row, all_rows, std::move(rows)};
+          },
+          "tensor"_a, "first_row"_a = 0, "all_rows"_a = 0, "rows"_a = std::vector<int32_t>());
   nb::class_<AttentionSpec>(m, "AttentionSpec", "The shape of an attention sub-layer.")
       .def(nb::init<>())
       .def_rw("n_head", &AttentionSpec::n_head)
@@ -125,7 +131,8 @@ void bind_model(nb::module_& m) {
       .def_rw("n_key_head", &DeltaNetSpec::n_key_head)
       .def_rw("n_value_head", &DeltaNetSpec::n_value_head)
       .def_rw("head_dim", &DeltaNetSpec::head_dim)
-      .def_rw("n_taps", &DeltaNetSpec::n_taps);
+      .def_rw("n_taps", &DeltaNetSpec::n_taps)
+      .def_rw("grouped", &DeltaNetSpec::grouped);
   nb::class_<ShortConvSpec>(m, "ShortConvSpec", "The shape of a gated short convolution.")
       .def(nb::init<>())
       .def_rw("channels", &ShortConvSpec::channels)

@@ -22,7 +22,6 @@ struct DeltaRun {
   const RecurrentLayout& layout = pass.recurrent;
   const float eps = pass.model.spec.norm_eps;
 
-  int key_of(int value_head) const { return value_head % spec.n_key_head; }
   float* mixed(int row, int channel) const {
     return pass.scratch.recurrent.mixed.data() + static_cast<size_t>(row) * spec.channels() +
            channel;
@@ -96,9 +95,10 @@ void DeltaRun::recall_columns(const RowRange& range, int head, int first, int la
   for (int i = 0; i < advance.rows(range.n); ++i) {
     const int row = range.first_of_all + i;
     const size_t weight = static_cast<size_t>(row) * spec.n_value_head + head;
+    const int key = spec.key_head_of(head) * spec.head_dim;
     const DeltaRow delta = {
-        mixed(row, key_of(head) * spec.head_dim),
-        mixed(row, spec.key_cols() + key_of(head) * spec.head_dim),
+        mixed(row, key),
+        mixed(row, spec.key_cols() + key),
         mixed(row, 2 * spec.key_cols() + head * spec.head_dim),
         pass.scratch.recurrent.decays[weight],
         pass.scratch.recurrent.rates[weight],

@@ -73,7 +73,9 @@ void compute_logits(Pass& pass, int member) {
   const int n_vocab = model.spec.n_vocab;
   pass.each_row(member, n, [&](int i) {
     float* row = pass.logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab);
-    for (size_t t = 0; t < bias.size(); ++t) row[t] += bias[t];
+    if (!bias.empty()) {  // which is longer: another member may be at work on the next row
+      for (int t = 0; t < n_vocab; ++t) row[t] += bias[static_cast<size_t>(t)];
+    }
     if (scale != 1.0f) {
       for (int t = 0; t < n_vocab; ++t) row[t] *= scale;
     }

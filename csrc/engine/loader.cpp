@@ -136,16 +136,21 @@ class ModelLoad::Plan {
     if (tensor == nullptr) return;
     const uint64_t n = static_cast<uint64_t>(matrices);
     check_shape(*tensor, {rows_of(from, rows / matrices), static_cast<uint64_t>(cols), n});
-    // Rows of several matrices, or the rows of heads.
-    const bool scattered = matrices > 1 && from.all_rows > 0;
     matrix = without_memory(static_cast<TensorType>(tensor->type), order.placed(rows), cols);
-    packings_.push_back({&matrix, tensor, scattered ? 0 : from.first_row,
-                         scattered ? rows_of_each(from, rows, matrices) : rows_in(order),
-                         std::max(1, order.width / kTileRows)});
+    const int together = std::max(1, order.width / kTileRows);
+    if (!from.rows.empty()) {
+      check_list(from, rows, matrices > 1 || order.heads > 0);
+      packings_.push_back({&matrix, tensor, 0, from.rows, together});
+    } else if (matrices > 1 && from.all_rows > 0) {
+      packings_.push_back({&matrix, tensor, 0, rows_of_each(from, rows, matrices), together});
+    } else {
+      packings_.push_back({&matrix, tensor, from.first_row, rows_in(order), together});
+    }
   }
 
   void operator()(const Source& from, EmbeddingTable& table, int rows, int cols,
                   Presence presence = kRequired) {
+    check_range(from);
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
     check_shape(*tensor, {static_cast<uint64_t>(rows), static_cast<uint64_t>(cols)});
@@ -155,6 +160,7 @@ class ModelLoad::Plan {
 
   void operator()(const Source& from, Vector& vector, int size, Presence presence = kRequired,
                   RowOrder order = {}, int vectors = 1) {
+    check_range(from);
     const GgufTensor* tensor = wanted(from, presence);
     if (tensor == nullptr) return;
     const Vector all = read_floats(file_, *tensor, vectors);
@@ -172,6 +178,7 @@ class ModelLoad::Plan {
   }
 
   void operator()(const Source& from, Taps& taps, int channels, int n_taps) {
+    check_range(from);
     const GgufTensor& tensor = *wanted(from, kRequired);
     const Shape shape = shape_of(tensor),
                 expected = {rows_of(from, channels), static_cast<uint64_t>(n_taps)};
@@ -211,8 +218,19 @@ class ModelLoad::Plan {
                     expected.text());
   }
 
+  static void check_range(const Source& from) {
+    if (!from.rows.empty()) throw std::invalid_argument("'" + from.tensor + "' is no matrix");
+  }
+
+  static void check_list(const Source& from, int rows, bool ordered) {
+    bool fits = !ordered && from.rows.size() == static_cast<size_t>(rows);
+    for (const int32_t row : from.rows) fits = fits && row >= 0 && row < from.all_rows;
+    if (!fits) throw std::invalid_argument("listed rows do not fit '" + from.tensor + "'");
+  }
+
   // How many rows the tensor has to have.
   static uint64_t rows_of(const Source& from, int rows) {
+    if (!from.rows.empty()) return static_cast<uint64_t>(from.all_rows);
     if (from.all_rows == 0 && from.first_row == 0) return static_cast<uint64_t>(rows);
     if (from.first_row < 0 || from.first_row > from.all_rows - rows) {
       throw std::invalid_argument("a row range lies outside its tensor '" + from.tensor + "'");

@@ -79,12 +79,17 @@ struct AttentionSpec {
 };
 
 // A gated delta net: every value head has a state of head_dim x head_dim values that forgets and
-// is corrected at each position. Value head h goes with key head h % n_key_head.
+// is corrected at each position.
 struct DeltaNetSpec {
   int n_key_head = 0;
   int n_value_head = 0;
   int head_dim = 0;
-  int n_taps = 0;  // of the causal convolution that queries, keys and values go through
+  int n_taps = 0;        // of the causal convolution that queries, keys and values go through
+  bool grouped = false;  // value heads of a key head lie together; otherwise key heads take turns
+
+  int key_head_of(int value_head) const {
+    return grouped ? value_head / (n_value_head / n_key_head) : value_head % n_key_head;
+  }
 
   int key_cols() const { return n_key_head * head_dim; }
   int value_cols() const { return n_value_head * head_dim; }
@@ -149,11 +154,12 @@ using MixerSpec = std::variant<AttentionSpec, DeltaNetSpec, ShortConvSpec>;
 using FeedForwardSpec = std::variant<GatedSpec, ExpertsSpec, ParallelSpec>;
 
 // Where a weight is when it is not the tensor of its own name: rows of `tensor`, which several
-// weights may share, from `first_row` on.
+// weights may share, from `first_row` on; or those of a list, for matrices alone.
 struct Source {
   std::string tensor;
   int first_row = 0;
   int all_rows = 0;  // of the tensor; 0 when it is this weight's alone
+  std::vector<int32_t> rows = {};
 };
 
 struct LayerSpec {

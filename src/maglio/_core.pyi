@@ -214,7 +214,7 @@ class RopeSpec:
 class Source:
     """Rows of a tensor that stand for a weight."""
 
-    def __init__(self, tensor: str, first_row: int = 0, all_rows: int = 0) -> None: ...
+    def __init__(self, tensor: str, first_row: int = 0, all_rows: int = 0, rows: Sequence[int] = []) -> None: ...
 
 class AttentionSpec:
     """The shape of an attention sub-layer."""
@@ -357,6 +357,12 @@ class DeltaNetSpec:
 
     @n_taps.setter
     def n_taps(self, arg: int, /) -> None: ...
+
+    @property
+    def grouped(self) -> bool: ...
+
+    @grouped.setter
+    def grouped(self, arg: bool, /) -> None: ...
 
 class ShortConvSpec:
     """The shape of a gated short convolution."""

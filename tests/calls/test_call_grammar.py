@@ -16,7 +16,8 @@ from maglio.calls.rows import HERMES, Thinking
 from maglio.errors import GrammarError, InvalidArgumentError
 from maglio.grammar import Grammar, GrammarCompiler
 from maglio.text import ChatTemplate
-from support.call_templates import ONE_CALL, TEMPLATES, tokenizer_of
+from support.call_templates import ONE_CALL, REAL, TEMPLATES, tokenizer_of
+from support.templates import llama_cpp
 
 BOUNDED = {
     "type": "object",
@@ -104,9 +105,9 @@ def settings_by_name(request):
     return {name: Setting(source, control=request.param) for name, source in TEMPLATES.items()}
 
 
-def called(setting, text, reasoning=False):
+def called(setting, text, tools=TOOLS):
     """What the format's reader makes of a text: content, and calls."""
-    reader = setting.form.reader(TOOLS, reasoning=reasoning, whole_calls=True)
+    reader = setting.form.reader(tools, whole_calls=True)
     deltas = reader.push(text) + reader.finish()
     kinds = {"ContentText": "", "ReasoningText": ""}
     calls = []
@@ -124,7 +125,7 @@ def called(setting, text, reasoning=False):
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_what_a_template_writes_may_be_written(settings_by_name, name):
     setting = settings_by_name[name]
-    call = SORTED if setting.form.row.sorts else CALL
+    call = SORTED if name == "gemma4" else CALL
     thoughts = [None, "hm, <b> is"] if setting.form.thinking else [None]
     for choice in ("auto", "required", "get_weather"):
         for reasoning in thoughts:
@@ -154,7 +155,7 @@ def test_what_may_be_written_is_a_call(row, control):
     source += '<|"|>' if row.style == "gemma" else ""
     source += "<|channel|><|message|><|start|>" if row.style == "harmony" else ""
     setting = Setting("{# " + source + " #}{{ messages[0].content }}", control=control)
-    setting.form = CallFormat(row, None, "mapping", True, setting.tokenizer.control_tokens)
+    setting.form = CallFormat(row, None, "mapping", True, True, setting.tokenizer.control_tokens)
     closings = (row.tags[2], "'", '"', '<|"|>')
     grammar = setting.form.grammar(TOOLS, choice="required", parallel=False)
     n_ended = 0
@@ -187,7 +188,7 @@ def test_an_answer_may_be_text_until_a_call_begins(settings_by_name, name):
         assert not setting.accepts(setting.form.grammar(TOOLS, choice="required"), text)
     if setting.form.row.bare:
         return
-    call = setting.rendered([SORTED if setting.form.row.sorts else CALL])
+    call = setting.rendered([SORTED if name == "gemma4" else CALL])
     assert setting.accepts(grammar, f"I look.\n\n{call}")
     broken = call.replace("get_weather", "get_wealth", 1)
     assert not setting.accepts(grammar, f"I look.\n\n{broken}")
@@ -255,7 +256,7 @@ def test_a_schema_that_no_grammar_has_is_left_open_unless_the_tool_is_strict(set
 
 
 def test_tools_and_choices_that_do_not_fit_are_refused():
-    form = CallFormat(HERMES, Thinking("<think>", "</think>"), "mapping", True, {})
+    form = CallFormat(HERMES, Thinking("<think>", "</think>"), "mapping", True, True, {})
     with pytest.raises(InvalidArgumentError, match=r"tool choice 'x' is none of the tools: .*go"):
         form.grammar(TOOLS, choice="x")
     with pytest.raises(InvalidArgumentError, match="no tools"):
@@ -273,3 +274,48 @@ def test_tools_and_choices_that_do_not_fit_are_refused():
     assert form.messages([{"role": "user", "tool_calls": [{"function": {"name": "go"}}]}]) == [
         {"role": "user", "tool_calls": [{"function": {"name": "go", "arguments": {}}}]}
     ]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_real_templates_write_may_be_written(name):
+    sources = llama_cpp()
+    if not sources:
+        pytest.skip("MAGLIO_TEMPLATES names no folder")
+    setting = Setting(sources[name], control=True)
+    row, told = setting.form.row, ("get_weather", {"city": "Rome", "days": 3})
+    call = {"id": "abcdefghi", "function": {"name": told[0], "arguments": told[1]}}
+    messages = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    messages = setting.form.messages(messages, DESCRIBED)
+    tools = DESCRIBED if setting.form.describes_tools else None
+    text = setting.template.render(messages, tools=tools, add_generation_prompt=False).text
+    if name in LEAVES_CALLS_OUT:
+        return
+    first = "{" if row.bare else " to=" if row.style == "harmony" else row.triggers[0]
+    last = ((row.closing + row.section[1]).split() or ["}"])[-1]
+    text = text[text.rindex(first, 0, text.rindex(told[0])) : text.rindex(last) + len(last)]
+    assert called(setting, text, tools=DESCRIBED)[1] == [told]
+    for choice in ("auto", "required", "get_weather"):
+        assert setting.accepts(setting.form.grammar(DESCRIBED, choice=choice), text), text
+
+
+DESCRIBED = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "The weather.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "where"},
+                    "days": {"type": "integer", "description": "how many"},
+                },
+                "required": ["city"],
+            },
+        },
+    }
+]
+LEAVES_CALLS_OUT = ("LFM2-8B-A1B",)

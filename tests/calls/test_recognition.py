@@ -6,40 +6,10 @@ import json
 
 import pytest
 
-from maglio.calls import ROWS, format_of
+from maglio.calls import ROWS, CallArguments, CallBegan, format_of
 from maglio.text import ChatTemplate
-from support.call_templates import TEMPLATES, tokenizer_of
+from support.call_templates import REAL, TEMPLATES, tokenizer_of
 from support.templates import llama_cpp
-
-REAL = {
-    "Qwen-Qwen3-0.6B": "hermes",
-    "Qwen3-Coder": "qwen3-coder",
-    "Qwen3.5-4B": "qwen3-coder",
-    "ByteDance-Seed-OSS": "seed-oss",
-    "GLM-4.6": "glm",
-    "GLM-4.7-Flash": "glm",
-    "google-gemma-4-31B-it": "gemma4",
-    "openai-gpt-oss-120b": "harmony",
-    "mistralai-Mistral-Nemo-Instruct-2407": "mistral",
-    "Mistral-Small-3.2-24B-Instruct-2506": "mistral-named",
-    "mistralai-Ministral-3-14B-Reasoning-2512": "mistral-named",
-    "LFM2-8B-A1B": "lfm2",
-    "LFM2.5-8B-A1B": "lfm2",
-    "Kimi-K2-Instruct": "kimi-k2",
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "hermes",
-    "MiniMax-M2": "minimax-m2",
-    "meetkai-functionary-medium-v3.1": "functionary-3.1",
-    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere",
-    "unsloth-Apriel-1.5": "apriel",
-    "NVIDIA-Nemotron-Nano-v2": "nemotron-nano-2",
-    "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "qwen3-coder",
-    "MiniMax-M1": "minimax-m1",
-    "GigaChat3.1-10B-A1.8B": "gigachat-3.1",
-    "openbmb-MiniCPM5-1B": "minicpm5",
-    "meta-llama-Llama-3.1-8B-Instruct": "llama3",
-    "google-gemma-2-2b-it": "hermes",
-}
-"""llama.cpp's templates, where MAGLIO_TEMPLATES names their folder."""
 
 
 def found(source, *, control=True):
@@ -81,7 +51,6 @@ def test_a_template_that_leaves_earlier_calls_out_is_known_by_its_tokens():
 @pytest.mark.parametrize("source", [
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}",
     "{% for m in messages %}{{ m.content }}{{ raise_exception('no') if m.tool_calls }}{% endfor %}",
-    "{{ broken }",
     "{{ tools | tojson if tools else '' }}{% for m in messages %}{{ m.content }}{% endfor %}",
 ])  # fmt: skip
 def test_where_no_format_is_found_a_system_message_tells_of_tools(source):
@@ -101,12 +70,35 @@ def test_where_no_format_is_found_a_system_message_tells_of_tools(source):
     assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
     assert told[0]["content"].startswith("Be brief.\n\n")
     assert json.dumps(tools[0]["function"]) in told[0]["content"]
-    reader = form.reader(tools)
-    reader.push(told[2]["content"])
+    assert told[2]["content"].startswith("Yes.\n<tool_call>\n")
+    assert form.reader(tools).push(told[2]["content"])[1:] == [
+        CallBegan(0, "look"),
+        CallArguments(0, '{"at": "é"}'),
+    ]
     assert "tool_calls" not in told[2]
     assert told[3]["content"] == "<tool_response>\na cat\n</tool_response>\nAnd?"
     assert form.messages(messages[1:2], tools)[0]["role"] == "system"
     assert form.messages(messages, ())[0]["content"] == "Be brief."
+
+
+def test_a_broken_template_has_the_commonest_format():
+    form = found("{{ broken }")
+    assert (form.name, form.describes_tools, form.takes_system) == ("hermes", False, False)
+
+
+@pytest.mark.parametrize("first", ["system", "user"])
+def test_where_there_are_no_system_messages_the_user_tells_of_tools(first):
+    refuses = "{{ raise_exception('no') if messages[0].role == 'system' }}"
+    source = refuses + "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    form = found(source)
+    assert not form.takes_system
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look."}]
+    told = form.messages(messages if first == "system" else messages[1:], tools)
+    assert [message["role"] for message in told] == ["user"]
+    assert '{"name": "look"}' in told[0]["content"]
+    assert told[0]["content"].endswith("\n\nLook.")
+    assert told[0]["content"].startswith("Be brief.") == (first == "system")
 
 
 @pytest.mark.parametrize(

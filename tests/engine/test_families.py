@@ -252,6 +252,12 @@ HONOURED = {
         "expert_count",
         "expert_group_count",
     },
+    "qwen3next": {
+        "attention.recurrent_layers",
+        "nextn_predict_layers",
+        "expert_count",
+        "expert_group_count",
+    },
     "lfm2moe": {"expert_count", "expert_group_count"},
 }
 

@@ -24,8 +24,8 @@ from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.gguf import ModelFile
-from support.family_files import HYBRID
-from support.gguf_bytes import RawGguf
+from support.family_files import HYBRID, Family
+from support.gguf_bytes import RawGguf, RawTensor
 from support.goldens import log_softmax
 from support.models import TINY
 from support.reference import Reference
@@ -212,16 +212,17 @@ def test_states_without_memory_are_refused_and_change_nothing(tiny: TinyModels) 
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("family", ["qwen35", "qwen3next"])
 @pytest.mark.parametrize(("heads", "width"), [((1, 1), 16), ((3, 6), 48), ((2, 2), 144)])
 def test_delta_nets_of_any_shape_are_the_definition(
-    tiny: TinyModels, heads: tuple[int, int], width: int
+    tiny: TinyModels, family: Family, heads: tuple[int, int], width: int
 ) -> None:
     n_key, n_value = heads
-    shape = replace(TINY["qwen35"], n_key_head=n_key, n_value_head=n_value, state_dim=width)
+    shape = replace(TINY[family], n_key_head=n_key, n_value_head=n_value, state_dim=width)
     tokens = random_tokens(300, 24, 1)
-    theirs = log_softmax(Reference(tiny.path("qwen35", "F32", shape)).logits(tokens))
+    theirs = log_softmax(Reference(tiny.path(family, "F32", shape)).logits(tokens))
     rows = [
-        Session(tiny.engine("qwen35", "F32", isa=isa, shape=shape)).forward(tokens) for isa in ISAS
+        Session(tiny.engine(family, "F32", isa=isa, shape=shape)).forward(tokens) for isa in ISAS
     ]
     for other in rows[1:]:
         np.testing.assert_array_equal(rows[0], other)
@@ -230,6 +231,55 @@ def test_delta_nets_of_any_shape_are_the_definition(
 
 
 # --- what a file says -----------------------------------------------------------------------------
+
+
+def regroup(raw: RawGguf) -> None:
+    """Make of a file of qwen3next what older converters wrote: ``ssm_in``, by key heads."""
+    n_k, n_v, width = (TINY["qwen3next"].n_key_head, TINY["qwen3next"].n_value_head, 48)
+    for layer in (0, 2):
+        mixed = raw.tensors.pop(f"blk.{layer}.attn_qkv.weight".encode())
+        gate = raw.tensors.pop(f"blk.{layer}.attn_gate.weight".encode())
+        rows = np.frombuffer(mixed.data + gate.data, np.uint8)
+        rows = rows.reshape((2 * n_k + 2 * n_v) * width, -1)
+        cuts = [n_k * width, 2 * n_k * width, (2 * n_k + n_v) * width]
+        parts = [part.reshape(n_k, -1) for part in np.split(rows, cuts)]
+        data = np.concatenate(parts, axis=1).tobytes()
+        dims = [mixed.dims[0], mixed.dims[1] + gate.dims[1]]
+        raw.tensors[f"blk.{layer}.ssm_in.weight".encode()] = RawTensor(dims, mixed.kind, data)
+
+
+@pytest.mark.parametrize("fmt", ["F32", "Q4_0", "Q8_0"])
+def test_weights_by_key_head_are_the_same_weights(
+    workshop: Workshop, tiny: TinyModels, fmt: str
+) -> None:
+    tokens = random_tokens(300, 40)
+    expected = tiny.engine("qwen3next", fmt)
+    raw = RawGguf.read(tiny.path("qwen3next", fmt))
+    regroup(raw)
+    engine = workshop.engine(raw)
+    rows = Session(expected).forward(tokens)
+    np.testing.assert_array_equal(Session(engine).forward(tokens), rows)
+    assert engine.weight_bytes == expected.weight_bytes
+
+
+def test_weights_by_key_head_are_the_definition(workshop: Workshop) -> None:
+    raw = workshop.raw("qwen3next")
+    regroup(raw)
+    assert workshop.distance(raw) < LIMIT
+    raw.tensors[b"blk.0.attn_gate.weight"] = raw.tensors[b"blk.0.ssm_ba.weight"]
+    message = workshop.complaint(raw)
+    assert "'blk.0.attn_gate.weight' is not part of the qwen3next models" in message
+
+
+@pytest.mark.parametrize("name", ["ssm_ba", "ssm_in"])
+def test_groups_of_another_size_are_refused(workshop: Workshop, name: str) -> None:
+    raw = workshop.raw("qwen3next")
+    regroup(raw)
+    tensor = raw.tensors[f"blk.2.{name}.weight".encode()]
+    rows = tensor.dims[1]
+    for dims in ([96, rows - 1], [96 * rows], [48, 2 * rows]):
+        tensor.dims = dims
+        assert f"'blk.2.{name}.weight' is " in workshop.complaint(raw)
 
 
 def test_the_file_may_say_which_layers_are_recurrent(workshop: Workshop) -> None:
@@ -243,18 +293,20 @@ def test_the_file_may_say_which_layers_are_recurrent(workshop: Workshop) -> None
     assert "recurrent_layers" in workshop.complaint(raw)
 
 
-def test_blocks_that_predict_further_tokens_are_left_out(workshop: Workshop) -> None:
-    raw = workshop.raw("qwen35")
+@pytest.mark.parametrize("family", ["qwen35", "qwen3next"])
+def test_blocks_that_predict_further_tokens_are_left_out(workshop: Workshop, family: str) -> None:
+    raw = workshop.raw(family)
     tokens = random_tokens(300, 30)
     expected = Session(workshop.engine(raw)).forward(tokens)
-    raw.set("qwen35.block_count", 4)
-    raw.set("qwen35.nextn_predict_layers", 1)
+    raw.set(f"{family}.block_count", 4)
+    raw.set(f"{family}.nextn_predict_layers", 1)
     for name in ("attn_norm.weight", "nextn.eh_proj.weight", "nextn.enorm.weight"):
         raw.tensors[f"blk.3.{name}".encode()] = raw.tensors[b"blk.1.attn_norm.weight"]
     np.testing.assert_array_equal(Session(workshop.engine(raw)).forward(tokens), expected)
     raw.tensors[b"blk.4.attn_norm.weight"] = raw.tensors[b"blk.1.attn_norm.weight"]
-    assert "'blk.4.attn_norm.weight' is not part of the qwen35 models" in workshop.complaint(raw)
-    raw.set("qwen35.nextn_predict_layers", 4)
+    message = f"'blk.4.attn_norm.weight' is not part of the {family} models"
+    assert message in workshop.complaint(raw)
+    raw.set(f"{family}.nextn_predict_layers", 4)
     assert "nextn_predict_layers" in workshop.complaint(raw)
 
 
@@ -278,6 +330,11 @@ def test_a_convolution_with_a_window_of_attention(workshop: Workshop) -> None:
         ("qwen35", "ssm.conv_kernel", 3, "ssm_conv1d.weight' is 640 x 4, expected 640 x 3"),
         ("qwen35", "rope.dimension_sections", np.array([2, 3, 2, 0], np.int32), "8 pairs"),
         ("qwen35", "rope.dimension_sections", 3, "8 pairs"),
+        ("qwen3next", "ssm.group_count", 4, "is 6; multiples of 4 up to"),
+        ("qwen3next", "ssm.group_count", 7, "value heads of a delta net is 6"),
+        ("qwen3next", "ssm.group_count", 3, "ssm_in.weight' is 768 x 96, expected 864 x 96"),
+        ("qwen3next", "ssm.state_size", 2**20, "ssm.inner_size"),
+        ("qwen3next", "expert_count", 0, "expert_count"),
         ("lfm2", "shortconv.l_cache", 9, "taps of a convolution"),
         ("lfm2", "attention.head_count_kv", np.array([0, -1, 0], np.int32), "head_count_kv"),
         ("lfm2", "attention.head_count_kv", np.array([0, 0, 0], np.int32), "attention"),
@@ -287,5 +344,7 @@ def test_implausible_recurrent_layers_are_refused(
     workshop: Workshop, family: str, key: str, value: object, says: str
 ) -> None:
     raw: RawGguf = workshop.raw(family)
+    if family == "qwen3next":
+        regroup(raw)
     raw.set(f"{family}.{key}", value)  # type: ignore[arg-type]
     assert says in workshop.complaint(raw)

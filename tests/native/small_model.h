@@ -230,7 +230,7 @@ inline maglio::ModelSpec hybrid_spec() {
   return hybrid;
 }
 
-// Fills every weight of a layer that may be there with random values; biases of all but the first.
+// Fills every weight that has to be there with random values, and biases if they are wanted.
 struct Fill {
   TensorType type;
   bool biases;
@@ -274,7 +274,7 @@ struct Fill {
 
 inline std::shared_ptr<Model> make(TensorType type, const maglio::ModelSpec& of = spec()) {
   auto model = std::make_shared<Model>(of);
-  const Fill own{type, false};
+  const Fill own{type, true};
   Model::visit(*model, own, [&](size_t layer, const char* name, auto& weight, auto... shape) {
     Fill{type, layer > 0}(name, weight, shape...);
   });

@@ -136,11 +136,41 @@ TEMPLATES = {
 }  # fmt: skip
 """By the name of the format."""
 
+REAL = {
+    "Qwen-Qwen3-0.6B": "hermes",
+    "Qwen3-Coder": "qwen3-coder",
+    "Qwen3.5-4B": "qwen3-coder",
+    "ByteDance-Seed-OSS": "seed-oss",
+    "GLM-4.6": "glm",
+    "GLM-4.7-Flash": "glm-4.7",
+    "google-gemma-4-31B-it": "gemma4",
+    "openai-gpt-oss-120b": "harmony",
+    "mistralai-Mistral-Nemo-Instruct-2407": "mistral",
+    "Mistral-Small-3.2-24B-Instruct-2506": "mistral-named",
+    "mistralai-Ministral-3-14B-Reasoning-2512": "mistral-named",
+    "LFM2-8B-A1B": "lfm2",
+    "LFM2.5-8B-A1B": "lfm2",
+    "Kimi-K2-Instruct": "kimi-k2",
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "hermes",
+    "MiniMax-M2": "minimax-m2",
+    "meetkai-functionary-medium-v3.1": "functionary-3.1",
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere",
+    "unsloth-Apriel-1.5": "apriel",
+    "NVIDIA-Nemotron-Nano-v2": "nemotron-nano-2",
+    "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "qwen3-coder",
+    "MiniMax-M1": "minimax-m1",
+    "GigaChat3.1-10B-A1.8B": "gigachat-3.1",
+    "openbmb-MiniCPM5-1B": "minicpm5",
+    "meta-llama-Llama-3.1-8B-Instruct": "llama3",
+    "google-gemma-2-2b-it": "hermes",
+}
+"""llama.cpp's templates, and their formats."""
+
 ONE_CALL = frozenset({"harmony"})
 """Formats that have one call in an answer."""
 
 _HARMONY = ("<|end|>", "<|constrain|>", "<|return|>", "<|call|>")
-_NAMES = re.compile(r"<[|/a-z][^\n{}'\" =]{0,40}>|\[/?[A-Z_]{2,30}\]|<\|\"\|>")
+_NAMES = re.compile(r"<[|/a-z][^<>\n{}'\" =]{0,40}>|\[/?[A-Z_]{2,30}\]|<\|\"\|>")
 
 
 def tokenizer_of(source: str, *, control: bool):

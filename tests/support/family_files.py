@@ -30,13 +30,16 @@ Family = Literal[
     "qwen35moe",
     "lfm2moe",
     "gemma4",
+    "qwen3next",
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 HEAD_NORMS = (
     "qwen3", "gemma3", "qwen3moe", "exaone4", "qwen35", "lfm2", "qwen35moe", "lfm2moe", "gemma4",
+    "qwen3next",
 )  # fmt: skip
-HYBRID = ("qwen35", "lfm2", "qwen35moe", "lfm2moe")
+DELTA_NETS = ("qwen35", "qwen35moe", "qwen3next")
+HYBRID = (*DELTA_NETS, "lfm2", "lfm2moe")
 """Families whose layers are recurrent but for every second one in tiny files, fourth in others."""
 POST_NORMS = ("gemma2", "gemma3", "olmo2", "glm4", "exaone4", "gemma4")
 NO_PRE_NORMS = ("olmo2", "exaone4")
@@ -109,6 +112,7 @@ TINY: dict[Family, Shape] = {
     "gemma4": Shape(6, 96, 4, 1, 32, 160, 301, 256, 32, True, n_per_layer=32, n_shared=3),
     "qwen35moe": Shape(3, 96, 3, 1, 32, 64, 300, 256, 0, False, 5, 3, 96, 1, 2, 48, 4),
     "lfm2moe": Shape(3, 96, 3, 1, 32, 64, 300, 256, 0, True, 5, 3, n_taps=3),
+    "qwen3next": Shape(3, 96, 3, 1, 32, 64, 300, 256, 0, False, 5, 3, 96, 2, 6, 48, 4),
 }
 
 TINY_K: dict[Family, Shape] = {
@@ -133,6 +137,7 @@ TINY_K: dict[Family, Shape] = {
     "gemma4": Shape(6, 256, 4, 1, 128, 512, 301, 256, 32, True, n_per_layer=256, n_shared=3),
     "qwen35moe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, False, 5, 3, 256, 1, 2, 128, 4),
     "lfm2moe": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, True, 5, 3, n_taps=3),
+    "qwen3next": Shape(2, 256, 4, 2, 64, 256, 300, 256, 0, False, 5, 3, 256, 2, 4, 64, 4),
 }
 
 
@@ -215,10 +220,11 @@ def _write_own(writer: GGUFWriter, family: Family, shape: Shape) -> None:
         writer.add_logit_scale(0.9)
     elif family == "glm4":
         writer.add_rope_dimension_count(shape.head_dim // 4 * 2)
-    elif family.startswith("qwen35"):
+    elif family in DELTA_NETS:
         pairs = shape.head_dim // 4
         writer.add_rope_dimension_count(2 * pairs)
-        writer.add_rope_dimension_sections([-(-(pairs - i) // 3) for i in range(3)] + [0])
+        if family != "qwen3next":
+            writer.add_rope_dimension_sections([-(-(pairs - i) // 3) for i in range(3)] + [0])
         writer.add_ssm_conv_kernel(shape.n_taps)
         writer.add_ssm_inner_size(shape.n_value_head * shape.state_dim)
         writer.add_ssm_state_size(shape.state_dim)
@@ -299,7 +305,7 @@ def tensors(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]
         yield "output.weight", (shape.n_vocab, shape.n_embd)
 
 
-def _delta_net(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _delta_net(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     embd, heads = shape.n_embd, shape.n_value_head
     values = heads * shape.state_dim
     channels = 2 * shape.n_key_head * shape.state_dim + values
@@ -308,8 +314,11 @@ def _delta_net(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "ssm_conv1d.weight", (channels, shape.n_taps)
     yield "ssm_dt.bias", (heads,)
     yield "ssm_a", (heads,)
-    yield "ssm_beta.weight", (heads, embd)
-    yield "ssm_alpha.weight", (heads, embd)
+    if family == "qwen3next":
+        yield "ssm_ba.weight", (2 * heads, embd)
+    else:
+        yield "ssm_beta.weight", (heads, embd)
+        yield "ssm_alpha.weight", (heads, embd)
     yield "ssm_norm.weight", (shape.state_dim,)
     yield "ssm_out.weight", (embd, values)
 
@@ -326,7 +335,7 @@ def _layer_tensors(
     if family not in NO_PRE_NORMS:
         yield "attn_norm.weight", (shape.n_embd,)
     if is_recurrent(family, shape, layer):
-        yield from _delta_net(shape) if family.startswith("qwen35") else _short_conv(shape)
+        yield from _delta_net(family, shape) if family in DELTA_NETS else _short_conv(shape)
     elif family == "gemma4":
         yield from _gemma4_attention(shape, layer)
     else:
@@ -352,7 +361,7 @@ def _attention(family: Family, shape: Shape) -> Iterator[tuple[str, tuple[int, .
     if family == "phi3":
         yield "attn_qkv.weight", (shape.n_q + 2 * shape.n_kv, embd)
     else:
-        yield "attn_q.weight", (shape.n_q * (2 if family.startswith("qwen35") else 1), embd)
+        yield "attn_q.weight", (shape.n_q * (2 if family in DELTA_NETS else 1), embd)
         yield "attn_k.weight", (shape.n_kv, embd)
         yield "attn_v.weight", (shape.n_kv, embd)
     yield "attn_output.weight", (embd, shape.n_q)
@@ -386,7 +395,7 @@ def _feed_forward(
     if family in POST_NORMS:
         yield "post_attention_norm.weight", (embd,)
         yield "post_ffw_norm.weight", (embd,)
-    if family.startswith("qwen35"):
+    if family in DELTA_NETS:
         yield "post_attention_norm.weight", (embd,)  # of the feed-forward part's input
     elif family not in (*NO_PRE_NORMS, "gpt-oss"):
         yield "ffn_norm.weight", (embd,)
@@ -410,7 +419,7 @@ def _feed_forward(
             yield "ffn_gate_shexp.weight", (shape.n_shared_ff, embd)
             yield "ffn_up_shexp.weight", (shape.n_shared_ff, embd)
             yield "ffn_down_shexp.weight", (embd, shape.n_shared_ff)
-        if family in ("qwen2moe", "qwen35moe"):
+        if family in ("qwen2moe", "qwen35moe", "qwen3next"):
             yield "ffn_gate_inp_shexp.weight", (embd,)
         if family == "gpt-oss":
             yield "ffn_gate_inp.bias", (shape.n_expert,)

@@ -33,6 +33,7 @@ READ = {
         "leading_dense_block_count",
     },
     "qwen35moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
+    "qwen3next": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "qwen3moe": {"expert_count", "expert_used_count", "expert_feed_forward_length"},
     "gpt-oss": {
         "attention.sliding_window",

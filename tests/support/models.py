@@ -20,6 +20,7 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 
 from support.family_files import (
+    DELTA_NETS,
     FAMILIES,
     TINY,
     TINY_K,
@@ -123,6 +124,7 @@ _GAINS = {
     "attn_gate": 1.0,
     "ssm_alpha": 1.0,
     "ssm_beta": 1.5,
+    "ssm_ba": 1.2,
     "ssm_conv1d": 1.5,
     "conv": 1.5,
     "in_proj": 1.0,
@@ -174,7 +176,7 @@ def _norm_mean(family: Family, shape: Shape, stem: str) -> float:
     if stem in ("attn_q_norm", "attn_k_norm"):
         # Gemma 4 does not scale scores.
         return _GAINS["attn_q"] * (shape.head_dim**-0.25 if family == "gemma4" else 1.0)
-    if family.startswith("qwen35"):
+    if family in DELTA_NETS:
         return -0.5 if stem == "ssm_a" else 1.0
     if stem.startswith("post_"):  # Gemma: the embedding is multiplied by sqrt(n_embd)
         factor = float(np.sqrt(shape.n_embd)) if family.startswith("gemma") else 1.0

@@ -17,7 +17,7 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 from support.expert_twin import GATINGS, Router, softmax
-from support.recurrences import convolved, delta_net
+from support.recurrences import by_group, convolved, delta_net
 
 Array = npt.NDArray[Any]
 
@@ -122,7 +122,7 @@ class Reference:
         name = f"blk.{layer}."
         scale = self._dtype.type(self.residual_scale)
         after, before = name + "post_attention_norm.weight", name + "ffn_norm.weight"
-        if self.family in ("gpt-oss", "qwen35", "qwen35moe"):  # of another name
+        if self.family in ("gpt-oss", "qwen35", "qwen35moe", "qwen3next"):  # of another name
             after, before = "", after
         h = self._mixer(layer, self._norm_if_there(x, name + "attn_norm.weight"))
         x = x + scale * self._norm_if_there(h, after)
@@ -189,14 +189,26 @@ class Reference:
     def _delta_net(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}."
         n_k, n_v = self._key("ssm.group_count"), self._key("ssm.time_step_rank")
-        taps = self._weight(name + "ssm_conv1d.weight")
-        mixed = swiglu(convolved(self._linear(x, name + "attn_qkv"), taps), np.ones(1))
-        rate = sigmoid(self._linear(x, name + "ssm_beta"))
+        grouped = self.family == "qwen3next"
+        if name + "ssm_in.weight" in self.tensors:
+            width = self._key("ssm.state_size")
+            parts = [width, width, n_v // n_k * width, n_v // n_k * width]
+            *mixed, gate = by_group(self._linear(x, name + "ssm_in"), n_k, parts)
+            mixed = np.concatenate(mixed, axis=1)
+        else:
+            mixed, gate = (self._linear(x, name + part) for part in ("attn_qkv", "attn_gate"))
+        if grouped:
+            parts = [n_v // n_k, n_v // n_k]
+            rate, decay = by_group(self._linear(x, name + "ssm_ba"), n_k, parts)
+        else:
+            rate, decay = (self._linear(x, name + f"ssm_{part}") for part in ("beta", "alpha"))
+        mixed = swiglu(convolved(mixed, self._weight(name + "ssm_conv1d.weight")), np.ones(1))
         a, bias = self._weight(name + "ssm_a"), self._weight(name + "ssm_dt.bias")
-        decay = np.exp(a * np.logaddexp(0, x @ self._weight(name + "ssm_alpha.weight").T + bias))
-        out = delta_net(mixed, rate, decay, n_k=n_k, n_v=n_v, eps=self.eps)
+        decay = np.exp(a * np.logaddexp(0, decay + bias))
+        key_of = [head // (n_v // n_k) if grouped else head % n_k for head in range(n_v)]
+        out = delta_net(mixed, sigmoid(rate), decay, n_k=n_k, key_of=key_of, eps=self.eps)
         out = self._norm(out, name + "ssm_norm.weight").reshape(len(x), -1)
-        return self._linear(swiglu(self._linear(x, name + "attn_gate"), out), name + "ssm_out")
+        return self._linear(swiglu(gate, out), name + "ssm_out")
 
     def _short_conv(self, layer: int, x: Array) -> Array:
         name = f"blk.{layer}.shortconv."

@@ -33,6 +33,7 @@ SMALL_SHAPES = {
     "qwen35": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 0, 0, 0, 1, 2, 16, 4),
     "lfm2": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, n_taps=3),
     "gemma4": Shape(6, 32, 4, 1, 16, 32, 20, 64, 8, True, n_per_layer=32, n_shared=3),
+    "qwen3next": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, 32, 2, 4, 16, 4),
     "qwen35moe": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, 32, 1, 2, 16, 4),
     "lfm2moe": Shape(2, 32, 2, 1, 16, 32, 20, 64, 0, False, 3, 2, n_taps=3),
 }

@@ -33,6 +33,7 @@ class CallFormat:
         arguments_as: how the template wants the arguments of earlier calls.
         describes_tools: whether the template tells the model of its tools. If not, it must not be
             given any; :meth:`messages` tells of them.
+        takes_system: whether the template takes system messages.
         control: ids of the model's control tokens, by their names.
     """
 
@@ -40,6 +41,7 @@ class CallFormat:
     thinking: Thinking | None
     arguments_as: ArgumentsAs
     describes_tools: bool
+    takes_system: bool
     control: Mapping[str, int]
 
     @property
@@ -61,13 +63,15 @@ class CallFormat:
         """Return messages as the template wants them.
 
         Calls of earlier answers get their arguments as it reads them. Where it does not tell of
-        tools, a system message does.
+        tools, a system message does, or the first message of the user.
 
         Raises:
             InvalidArgumentError: the arguments of a call are not a JSON object.
         """
         given = normalised(messages, arguments_as=self.arguments_as)
-        return given if self.describes_tools or not tools else described(given, tools)
+        if self.describes_tools or not tools:
+            return given
+        return described(given, tools, as_system=self.takes_system)
 
     def reader(
         self,

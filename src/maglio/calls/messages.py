@@ -45,15 +45,17 @@ def normalised(
 
 
 def described(
-    messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, as_system: bool
 ) -> list[dict[str, Any]]:
     """Return messages that tell of tools without the template's help.
 
-    The tools come with the system message. Calls and what they returned become text.
+    Calls and what they returned become text.
 
     Args:
         messages: the conversation, its arguments as mappings.
         tools: descriptions in OpenAI's form.
+        as_system: whether the tools come with the system message, or else before what the user
+            says first.
     """
     lines = (json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
     told = _TOOLS.format(tools="\n".join(lines))
@@ -65,10 +67,15 @@ def described(
             last["content"] = f"{_text(last)}\n{_text(said)}"  # templates take turns
         else:
             plain.append(said)
-    if plain and plain[0]["role"] in ("system", "developer"):
-        plain[0]["content"] = f"{_text(plain[0])}\n\n{told}"
-        return plain
-    return [{"role": "system", "content": told}, *plain]
+    begins_with_system = bool(plain) and plain[0]["role"] in ("system", "developer")
+    if begins_with_system:
+        told = f"{_text(plain[0])}\n\n{told}"
+    rest = plain[1:] if begins_with_system else plain
+    if as_system:
+        return [{"role": "system", "content": told}, *rest]
+    if rest and rest[0]["role"] == "user":
+        told, rest = f"{told}\n\n{_text(rest[0])}", rest[1:]
+    return [{"role": "user", "content": told}, *rest]
 
 
 def _message(message: Message, arguments_as: ArgumentsAs) -> dict[str, Any]:

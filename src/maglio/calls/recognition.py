@@ -11,7 +11,7 @@ format that is not known, a system message asks for calls in the commonest one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maglio.calls.delta import CallArguments, CallBegan
@@ -52,6 +52,7 @@ def format_of(template: ChatTemplate) -> CallFormat:
         thinking=None if row.style == "harmony" else _thinking(source),
         arguments_as=arguments_as,
         describes_tools=describes_tools,
+        takes_system=probe.takes_system(),
         control=dict(template.tokenizer.control_tokens),
     )
 
@@ -73,9 +74,10 @@ class _Probe:
             said = {"role": "assistant", "content": "", "tool_calls": [call]}
             text = self._rendered([_ASKED, said], add_generation_prompt=False)
             answer = self._answer(text)
-            for row in ROWS:
-                if answer and _reads(row, answer):
-                    return row, arguments_as
+            rows = [row for row in ROWS if answer and _reads(row, answer)]
+            if rows:  # the one that has the white space of the template, too
+                exact = (row for row in rows if all(text in answer for text in row.literals))
+                return next(exact, rows[0]), arguments_as
         return None
 
     def row_by_name(self) -> tuple[Row, ArgumentsAs] | None:
@@ -88,6 +90,12 @@ class _Probe:
         """Whether the prompt tells of a tool that is given."""
         return self._prompt is not None and _NAME in self._prompt
 
+    def takes_system(self) -> bool:
+        """Whether a system message comes out in the prompt."""
+        system = {"role": "system", "content": _NAME}
+        prompt = self._rendered([system, _ASKED], tools=None)
+        return prompt is not None and _NAME in prompt
+
     def _answer(self, text: str | None) -> str:
         """The part of a rendering that the model would have written."""
         if text is None or self._prompt is None:
@@ -99,11 +107,15 @@ class _Probe:
         return text[text.rfind("\n", 0, differs) + 1 :]  # that may be in the middle of a name
 
     def _rendered(
-        self, messages: list[Mapping[str, Any]], *, add_generation_prompt: bool = True
+        self,
+        messages: list[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = (_TOOL,),
+        add_generation_prompt: bool = True,
     ) -> str | None:
         try:
             return self._template.render(
-                messages, tools=[_TOOL], add_generation_prompt=add_generation_prompt
+                messages, tools=tools, add_generation_prompt=add_generation_prompt
             ).text
         except ChatTemplateError:
             return None

@@ -30,12 +30,12 @@ class Row:
         section: comes before the first call and after the last.
         between: comes between calls.
         keys: of the name and of the arguments in an object.
-        id_key: of an id that comes before the name in an object, if one does.
+        first_id: key of an id that may come before the name in an object.
+        last_id: key of an id that may come after the arguments in one.
         tags: what comes before an argument's key, after it, and after its value.
         padded: whether an argument's value stands on lines of its own.
         call_id: comes before an id that follows the name, if one does.
         bare: whether a call may be the whole answer, with nothing before it.
-        sorts: whether arguments come in the order of their names.
         sign: what a template that writes no calls has in its text if its model does.
     """
 
@@ -47,13 +47,18 @@ class Row:
     section: tuple[str, str] = ("", "")
     between: str = ""
     keys: tuple[str, str] = ("name", "arguments")
-    id_key: str = ""
+    first_id: str = ""
+    last_id: str = ""
     tags: tuple[str, str, str] = ("", "", "")
     padded: bool = False
     call_id: str = ""
     bare: bool = False
-    sorts: bool = False
     sign: str = ""
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """What every call has in it."""
+        return (*self.section, self.opening, self.after_name, *self.tags, self.closing)
 
     @property
     def triggers(self) -> tuple[str, ...]:
@@ -105,11 +110,18 @@ ROWS = (
         sign="<arg_key>",
     ),
     Row(
+        name="glm-4.7",
+        style="tagged",
+        opening="<tool_call>",
+        tags=("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+        closing="</tool_call>",
+        sign="<arg_key>",
+    ),
+    Row(
         name="gemma4",
         style="gemma",
         opening="<|tool_call>call:",
         closing="<tool_call|>",
-        sorts=True,
         sign="<|tool_call>",
     ),
     Row(name="harmony", style="harmony", sign="<|channel|>"),
@@ -126,6 +138,7 @@ ROWS = (
         style="object",
         section=("[TOOL_CALLS][", "]"),
         between=", ",
+        last_id="id",
         sign="[TOOL_CALLS]",
     ),
     Row(
@@ -133,6 +146,7 @@ ROWS = (
         style="object",
         section=("[TOOL_CALLS] [", "]"),
         between=", ",
+        last_id="id",
         sign="[TOOL_CALLS] [",
     ),
     Row(
@@ -207,7 +221,7 @@ ROWS = (
         section=("<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>"),
         between=",\n    ",
         keys=("tool_name", "parameters"),
-        id_key="tool_call_id",
+        first_id="tool_call_id",
         sign="<|START_ACTION|>",
     ),
     Row(
@@ -247,7 +261,7 @@ ROWS = (
         sign="<|python_tag|>",
     ),
 )  # fmt: skip
-"""In the order in which they are tried: one that another's reader takes comes later."""
+"""In the order in which they are tried, where nothing else decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from maglio.calls.harmony import CHANNEL, MESSAGE, START
 from maglio.calls.rows import Row, Thinking
 from maglio.calls.tool import Tool
 from maglio.calls.values import GemmaValues, PythonValues, TaggedValues
-from maglio.grammar.lark import Rules, json_value
+from maglio.grammar.lark import Rules, json_value, literal
 
 _SPACE = "/[ \\t\\r\\n]+/?"
 
@@ -111,13 +111,17 @@ class CallRules:
     def _call_of(self, tool: Tool, skip: int) -> str:
         row, rules = self._row, self._rules
         if row.style == "object":
-            name, arguments, id_key = map(json.dumps, (*row.keys, row.id_key))
+            name, arguments = map(json.dumps, row.keys)
             head = rules.spelled(f"{row.opening}{{"[skip:])
-            if row.id_key:
-                head += f' ({rules.spelled(f"{id_key}: ")} /"[0-9]{{1,3}}", /)?'
+            if row.first_id:
+                head += f' ({literal(f"{json.dumps(row.first_id)}: ")} /"[0-9]{{1,3}}", /)?'
             called = json.dumps(tool.name, ensure_ascii=False)
-            head += f" {rules.spelled(f'{name}: {called}, {arguments}: ')}"
-            body = f"{self._json(tool)} {rules.spelled('}' + row.closing)}"
+            head += f" {literal(f'{name}: {called}, {arguments}: ')}"
+            body = self._json(tool)
+            if row.last_id:
+                last_id = literal(f", {json.dumps(row.last_id)}: ")
+                body += f' ({last_id} /"[a-zA-Z0-9]{{9}}"/)?'
+            body += f" {rules.spelled('}' + row.closing)}"
         else:
             head = rules.spelled(f"{row.opening}{tool.name}"[skip:])
             body = f"{self._after_name()} {self._arguments(tool)} {rules.spelled(row.closing)}"
@@ -137,9 +141,9 @@ class CallRules:
         if row.style == "tagged":
             return TaggedValues(rules, tool, row.tags).arguments()
         if row.style == "gemma":
-            return GemmaValues(rules, tool).object(tool.parameters, 0)
+            return f'"{{" {GemmaValues(rules, tool).members(tool.parameters)} "}}"'
         if row.style == "python":
-            return PythonValues(rules, tool).members(tool.parameters, sorts=row.sorts)
+            return PythonValues(rules, tool).members(tool.parameters)
         return self._json(tool)
 
     def _json(self, tool: Tool) -> str:

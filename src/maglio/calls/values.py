@@ -27,27 +27,26 @@ class Values(ABC):
         tool: whose arguments they are.
     """
 
-    equals: str
     comma: str
-    nothing: str
-    yes: str
-    no: str
+    sorts: bool
+    words: Mapping[object, tuple[str, ...]]
+    """How ``None``, ``True`` and ``False`` may be written."""
 
     def __init__(self, rules: Rules, tool: Tool) -> None:
         self._rules = rules
         self._tool = tool
 
-    def members(self, schema: Mapping[str, Any], *, sorts: bool, depth: int = 0) -> str:
+    def members(self, schema: Mapping[str, Any], depth: int = 0) -> str:
         """Return an expression for the members of an object: what may come, in one order."""
         properties = schema.get("properties")
         if not isinstance(properties, Mapping):
-            member = f"{_KEY} {literal(self.equals)} {self.anything()}"
+            member = f"{self.any_key(depth)} {self.anything()}"
             return f"({member} ({literal(self.comma)} {member})*)?"
         required = schema.get("required")
         required = required if isinstance(required, list) else []
         rest, only = '""', '""'  # what follows a member, and what comes where there was none
-        for name in sorted(properties, reverse=True) if sorts else reversed(list(properties)):
-            member = f"{literal(str(name) + self.equals)} {self.value(properties[name], depth + 1)}"
+        for name in sorted(properties, reverse=True) if self.sorts else reversed(list(properties)):
+            member = f"{self.key(str(name), depth)} {self.value(properties[name], depth + 1)}"
             first = f"{member} {rest}"
             later = f"{literal(self.comma)} {member}"
             is_optional = name not in required
@@ -77,13 +76,14 @@ class Values(ABC):
         if kind in ("integer", "number"):
             return self.json({**schema, "type": kind})
         if kind == "boolean":
-            return f"({literal(self.yes)} | {literal(self.no)})"
+            return self.word(True, False)
         if kind == "null":
-            return literal(self.nothing)
+            return self.word(None)
         if kind == "array":
-            return self.array(schema, depth)
+            item, comma = self.value(schema.get("items"), depth + 1), literal(self.comma)
+            return f'("[" ({item} ({comma} {item})*)? "]")'
         if kind == "object":
-            return self.object(schema, depth)
+            return f'("{{" {self.members(schema, depth + 1)} "}}")'
         return self.anything()
 
     def json(self, schema: Mapping[str, Any]) -> str:
@@ -94,36 +94,34 @@ class Values(ABC):
         """Return an expression for one value."""
         if isinstance(value, str):
             return self.quoted(value)
-        words = {"True": self.yes, "False": self.no, "None": self.nothing}
-        if isinstance(value, (bool, int, float)) or value is None:
-            return literal(words.get(str(value), str(value)))
-        return self.anything()
+        if value is None or isinstance(value, bool):
+            return self.word(value)
+        return literal(str(value)) if isinstance(value, (int, float)) else self.anything()
+
+    def word(self, *values: object) -> str:
+        """Return an expression for one of some values that are words."""
+        return f"({' | '.join(literal(word) for value in values for word in self.words[value])})"
 
     def anything(self) -> str:
         """Return the name of a rule for any value."""
         name = "any_value"
-        if self._rules.has(name):
-            return name
-        item = f"{self.string()} | {_NUMBER} | {literal(self.nothing)}"
-        item += f" | {literal(self.yes)} | {literal(self.no)}"
-        comma = literal(self.comma)
-        member = f"{self.key()} {name}"
-        item += f' | "[" ({name} ({comma} {name})*)? "]"'
-        item += f' | "{{" ({member} ({comma} {member})*)? "}}"'
-        self._rules.named(name, item)
+        if not self._rules.has(name):
+            member, comma = f"{self.any_key(1)} {name}", literal(self.comma)
+            self._rules.named(
+                name,
+                f"{self.string()} | {_NUMBER} | {self.word(None, True, False)}"
+                f' | "[" ({name} ({comma} {name})*)? "]"'
+                f' | "{{" ({member} ({comma} {member})*)? "}}"',
+            )
         return name
 
     @abstractmethod
-    def object(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an object."""
+    def key(self, name: str, depth: int) -> str:
+        """Return an expression for a key and what comes after it; arguments have depth 0."""
 
     @abstractmethod
-    def array(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an array."""
-
-    @abstractmethod
-    def key(self) -> str:
-        """Return an expression for any key of an object inside of arguments, and what ends it."""
+    def any_key(self, depth: int) -> str:
+        """Return an expression for any key and what comes after it."""
 
     @abstractmethod
     def string(self) -> str:
@@ -137,20 +135,21 @@ class Values(ABC):
 class GemmaValues(Values):
     """Gemma 4's notation: bare keys, strings between tokens that are quotes."""
 
-    equals, comma, nothing, yes, no = ":", ",", "null", "true", "false"
+    comma = ","
+    sorts = True
+    words: Mapping[object, tuple[str, ...]] = {
+        None: ("null", "None"),  # its template writes this one
+        True: ("true",),
+        False: ("false",),
+    }
     _QUOTE = '<|"|>'
 
-    def object(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an object."""
-        return f'("{{" {self.members(schema, sorts=True, depth=depth)} "}}")'
+    def key(self, name: str, depth: int) -> str:
+        """Return an expression for a key and what comes after it."""
+        return literal(f"{name}:")
 
-    def array(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an array."""
-        item = self.value(schema.get("items"), depth + 1)
-        return f'("[" ({item} ("," {item})*)? "]")'
-
-    def key(self) -> str:
-        """Return an expression for any key."""
+    def any_key(self, depth: int) -> str:
+        """Return an expression for any key and what comes after it."""
         return f'{_KEY} ":"'
 
     def string(self) -> str:
@@ -165,22 +164,24 @@ class GemmaValues(Values):
 
 
 class PythonValues(Values):
-    """Python's notation, as in the call of a function."""
+    """Python's notation, as in the call of a function; JSON is understood too."""
 
-    equals, comma, nothing, yes, no = "=", ", ", "None", "True", "False"
+    comma = ", "
+    sorts = False
+    words: Mapping[object, tuple[str, ...]] = {
+        None: ("None", "null"),
+        True: ("True", "true"),
+        False: ("False", "false"),
+    }
     _STRING = "(/'([^'\\\\\\n]|\\\\['\"\\\\nrt])*'/ | /\"([^\"\\\\\\n]|\\\\['\"\\\\nrt])*\"/)"
 
-    def object(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an object, which is written as JSON."""
-        return self.json(schema)
+    def key(self, name: str, depth: int) -> str:
+        """Return an expression for a key and what comes after it."""
+        return f'{self.quoted(name)} ": "' if depth else literal(f"{name}=")
 
-    def array(self, schema: Mapping[str, Any], depth: int) -> str:
-        """Return an expression for an array, which is written as JSON."""
-        return self.json(schema)
-
-    def key(self) -> str:
-        """Return an expression for any key."""
-        return f'{self._STRING} ": "'
+    def any_key(self, depth: int) -> str:
+        """Return an expression for any key and what comes after it."""
+        return f'{self._STRING} ": "' if depth else f'{_KEY} "="'
 
     def string(self) -> str:
         """Return an expression for any string."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
+import uvloop
 from starlette.types import ASGIApp
 
 from maglio.errors import InvalidArgumentError, MaglioError
@@ -119,7 +120,7 @@ class Server(uvicorn.Server):
 def serve(server: Server, bound: socket.socket) -> int | None:
     """Serve until a signal comes; return which one."""
     try:
-        asyncio.run(server.serve(sockets=[bound]))
+        uvloop.run(server.serve(sockets=[bound]))
     finally:
         bound.close()
     return server.stopped_by

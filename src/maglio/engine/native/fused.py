@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 
 from maglio import _core
 
@@ -39,6 +39,33 @@ def query_key_value(
     }
 
 
+def heads_of_delta_net(
+    tensors: Mapping[object, _core.TensorInfo],
+    layer: int,
+    spec: _core.AttentionSpec | _core.DeltaNetSpec | _core.ShortConvSpec,
+) -> Sources:
+    """Weights of a delta net whose files have what belongs to a key head together.
+
+    ``ssm_ba`` has the rates of its value heads and then their decays; ``ssm_in``, in older files,
+    its query, its key, and the values and the gates of its value heads.
+    """
+    if not isinstance(spec, _core.DeltaNetSpec) or not spec.grouped:
+        return {}
+    key, values = spec.head_dim, spec.n_value_head // spec.n_key_head
+    parts = {
+        "ssm_ba.weight": {"ssm_beta.weight": [values], "ssm_alpha.weight": [values]},
+        "ssm_in.weight": {
+            "attn_qkv.weight": [key, key, values * key],
+            "attn_gate.weight": [values * key],
+        },
+    }
+    found: Sources = {}
+    for name, of_name in parts.items():
+        if tensor := tensors.get(f"blk.{layer}.{name}"):
+            found |= _of_groups(name, tensor.shape, of_name, spec.n_key_head)
+    return found
+
+
 def gate_and_up_of_experts(
     tensors: Container[object],
     layer: int,
@@ -50,6 +77,31 @@ def gate_and_up_of_experts(
     if f"blk.{layer}.{both}" not in tensors or isinstance(spec, _core.GatedSpec):
         return {}
     return _halves("ffn_gate_exps.weight", "ffn_up_exps.weight", both, spec.n_ff)
+
+
+def _of_groups(
+    tensor: str, shape: Sequence[int], parts: Mapping[str, Sequence[int]], n_group: int
+) -> Sources:
+    """Parts of a tensor of equal groups of rows: the first rows of each group, the next, and so on.
+
+    A part may be several runs of rows in a group; it has the first run of all groups, then the
+    second.
+    """
+    size = sum(map(sum, parts.values()))
+    if n_group * size >= _MOST_ROWS:
+        return {}
+    if shape[1:2] != [n_group * size]:  # the core will say so; a list could be longer than the file
+        return {name: _core.Source(tensor, all_rows=n_group * size) for name in parts}
+    found: Sources = {}
+    begin = 0
+    for name, runs in parts.items():
+        rows: list[int] = []
+        for run in runs:
+            starts = range(begin, begin + n_group * size, size)
+            rows += [row for start in starts for row in range(start, start + run)]
+            begin += run
+        found[name] = _core.Source(tensor, all_rows=n_group * size, rows=rows)
+    return found
 
 
 def _halves(gate: str, up: str, both: str, n_ff: int) -> Sources:

@@ -271,6 +271,7 @@ class Keys(Metadata):
         layer.sources = {
             **tensors,
             **fused.query_key_value(self._file.tensors, index, mixer),
+            **fused.heads_of_delta_net(self._file.tensors, index, mixer),
             **fused.gate_and_up_of_experts(self._file.tensors, index, feed_forward),
         }
         return layer

@@ -26,9 +26,15 @@ def recurrent_layers(keys: Keys) -> Sequence[bool]:
     return [(layer + 1) % period != 0 for layer in keys.layers]
 
 
-def delta_net(keys: Keys) -> _core.DeltaNetSpec:
-    """Describe a gated delta net."""
+def delta_net(keys: Keys, *, grouped: bool = False) -> _core.DeltaNetSpec:
+    """Describe a gated delta net.
+
+    Args:
+        keys: the metadata.
+        grouped: value heads of a key head lie together; otherwise key heads take turns.
+    """
     spec = _core.DeltaNetSpec()
+    spec.grouped = grouped
     spec.n_key_head = keys.integer("ssm.group_count")
     spec.n_value_head = keys.integer("ssm.time_step_rank")
     spec.head_dim = keys.integer("ssm.state_size")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from maglio._core import ModelSpec, Source
+from maglio._core import DeltaNetSpec, ModelSpec, Source
 from maglio.engine.native.families import family
 from maglio.engine.native.keys import Keys, MixerSpec
 from maglio.engine.native.recurrent import (
@@ -25,12 +25,17 @@ def qwen35(keys: Keys) -> ModelSpec:
 
 def qwen35_mixers(keys: Keys) -> Sequence[MixerSpec]:
     """Describe the mixer of every layer."""
+    mixers = gated_mixers(keys, delta_net(keys))
+    _check_sections(keys)
+    return mixers
+
+
+def gated_mixers(keys: Keys, net: DeltaNetSpec) -> Sequence[MixerSpec]:
+    """Describe the mixer of every layer: ``net``, or attention with gates."""
     keys.ignore("attention.sliding_window")  # llama.cpp knows none of it
     is_recurrent = recurrent_layers(keys)
     leave_out_predictors(keys)
-    _check_sections(keys)
     attention = keys.attention(rope=keys.rope(partial=True, yarn=True), head_norms=True, gated=True)
-    net = delta_net(keys)
     return [net if is_recurrent[layer] else attention for layer in keys.layers]
 
 
