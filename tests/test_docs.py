@@ -24,6 +24,8 @@ PAGES = (
     "docs/python.md",
     "docs/chat.md",
     "docs/drafting.md",
+    "docs/grammar.md",
+    "docs/tool-calls.md",
     "docs/how-to/engine.md",
     "docs/how-to/draft-source.md",
     "docs/how-to/family.md",

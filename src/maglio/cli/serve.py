@@ -67,32 +67,34 @@ def serve(
     from maglio.server.serving import serve as run
 
     keys = Keys(access.keys())
-    bound = open_socket(serving.host, serving.port)
-    hosts = [serving.host, *(access.allow_host or ())] if is_private(bound) else None
-    origins = Origins(access.cors or (), hosts)
-    model = loading.load()
-    settings = served_settings(
-        model,
-        names=serving.alias or (),
-        max_tokens=max_tokens,
-        chat_template=chat_template,
-        variables=variables,
-        sampling=sampling,
-        speculation=drafting.speculation(history),
-        references=drafting.reference or (),
-        keys=keys,
-        origins=origins,
-    )
-    service = Service(
-        model,
-        parallel=streams.parallel,
-        queue=serving.queue,
-        prefixes=streams.prefixes(model, shared=serving.share_prefixes),
-    )
-    app = create_app(service, settings, RequestLog(serving.log_format))
-    server = Server(app, service, grace=serving.grace, on_stop=lambda: _say_stop(serving.grace))
-    _say_start(bound, settings, is_private=is_private(bound))
-    if run(server, bound) == signal.SIGINT:
+    with open_socket(serving.host, serving.port) as bound:
+        private = is_private(bound)
+        names = [serving.host, *(access.allow_host or ())]
+        origins = Origins(access.cors or (), names if private else None)
+        model = loading.load()
+        settings = served_settings(
+            model,
+            names=serving.alias or (),
+            max_tokens=max_tokens,
+            chat_template=chat_template,
+            variables=variables,
+            sampling=sampling,
+            speculation=drafting.speculation(history),
+            references=drafting.reference or (),
+            keys=keys,
+            origins=origins,
+        )
+        service = Service(
+            model,
+            parallel=streams.parallel,
+            queue=serving.queue,
+            prefixes=streams.prefixes(model, shared=serving.share_prefixes),
+        )
+        app = create_app(service, settings, RequestLog(serving.log_format))
+        server = Server(app, service, grace=serving.grace, on_stop=lambda: _say_stop(serving.grace))
+        _say_start(bound, settings, is_private=private)
+        stopped_by = run(server, bound)
+    if stopped_by == signal.SIGINT:
         raise typer.Exit(130)
 
 
