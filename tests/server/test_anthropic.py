@@ -221,13 +221,13 @@ def test_faults_are_told_in_anthropics_form(
     assert words in told["error"]["message"]
 
 
-def test_the_clients_errors_are_its_own(claude: Any) -> None:
+def test_the_clients_errors_are_its_own(claude: Any, server: Running) -> None:
     with pytest.raises(anthropic.NotFoundError, match="--alias"):
-        said(claude, **{"model": "claude-opus-4-8"})
+        said(claude, model="claude-opus-4-8")
     with pytest.raises(anthropic.BadRequestError, match="messages"):
-        said(claude, **{"messages": []})
+        said(claude, messages=[])
     with pytest.raises(anthropic.BadRequestError, match="context"):
-        said(claude, **{"messages": [{"role": "user", "content": "w " * 600}]})
+        said(claude, messages=[{"role": "user", "content": "w " * server.model.engine.n_ctx}])
 
 
 def test_keys_come_in_either_header(tiny_chat: maglio.Model) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx
 
-from support.chat_model import TEMPLATE, chat_model
-from support.http_server import Running, running
+from support.http_server import Running
 
 
 def test_the_version_is_numbers(client: httpx.Client) -> None:
@@ -23,18 +20,15 @@ def test_the_model_is_listed_by_its_names(client: httpx.Client, server: Running)
     assert len(models[0]["digest"]) == 64
 
 
-def test_show_tells_the_context_and_what_the_template_can(
-    client: httpx.Client, server: Running, tmp_path: Path
+def test_show_tells_the_context_and_that_tools_can_be_called(
+    client: httpx.Client, server: Running
 ) -> None:
     shown = client.post("/api/show", json={"model": "tiny"}).json()
     info = shown["model_info"]
     assert info["general.basename"] == "tiny"
     assert info[f"{info['general.architecture']}.context_length"] == server.model.engine.n_ctx
-    assert shown["capabilities"] == ["completion"]
-    template = "{% if tools %}{{ tools }}{% endif %}" + TEMPLATE
-    with running(chat_model(tmp_path, template=template)) as other, other.client() as asking:
-        shown = asking.post("/api/show", json={"name": "tiny"}).json()
-    assert shown["capabilities"] == ["completion", "tools"]
+    assert {"completion", "tools"} <= set(shown["capabilities"])  # what Copilot asks for
+    assert client.post("/api/show", json={"name": "tiny"}).json() == shown
 
 
 def test_another_model_is_not_found(client: httpx.Client) -> None:

@@ -37,11 +37,10 @@ async def show(call: Call) -> Response:
     body = await call.body(ShowRequest)
     state = call.state
     name = state.settings.name_of(body.model or body.name)
-    template = state.model.chat_template.sources["default"]
     architecture = state.model.engine.name
     return document(
         {
-            "template": template,
+            "template": state.model.chat_template.sources["default"],
             "parameters": "",
             "details": _details(state),
             "model_info": {
@@ -49,7 +48,7 @@ async def show(call: Call) -> Response:
                 "general.basename": name,
                 f"{architecture}.context_length": state.model.engine.n_ctx,
             },
-            "capabilities": ["completion", "tools"] if "tools" in template else ["completion"],
+            "capabilities": ["completion", "tools"],  # every model can be told of tools
             "modified_at": _time(state),
         }
     )
