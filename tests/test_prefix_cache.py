@@ -103,7 +103,9 @@ class Prefixes(RuleBasedStateMachine):
         self.taken(prompt, tenant)
 
     def taken(self, prompt: list[int], tenant: str) -> Cache:
+        told = self.prefixes.length(prompt, tenant=tenant)
         cache = self.prefixes.take(prompt, tenant=tenant)
+        assert told == cache.length
         assert cache.tokens == prompt[: cache.length]
         known = self.known["a" if self.shared else tenant]
         longest = max((n for n in range(len(prompt)) if tuple(prompt[:n]) in known), default=0)
@@ -176,6 +178,7 @@ def test_counters_say_what_was_asked_for_and_found() -> None:
     prefixes = PrefixCache(engine, max_bytes=PLENTY)
     assert prefixes.stats == PrefixStats()
     assert stream(engine, prefixes, [1, 2, 3, 4]) == 0
+    assert prefixes.length([1, 2, 3, 5], tenant="a") == 3  # counts as no request
     assert stream(engine, prefixes, [1, 2, 3, 5]) == 3
     assert stream(engine, prefixes, [1, 2, 3, 5, 6]) == 4
     assert prefixes.stats == PrefixStats(
