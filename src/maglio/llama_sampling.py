@@ -46,6 +46,17 @@ def order_of_names(names: Iterable[str]) -> str | tuple[str, ...]:
     return tuple(_SPELLED.get(step, step) for step in steps)
 
 
+def order_of(words: Iterable[str] | str) -> str | tuple[str, ...]:
+    """An order of sampling, however it is spelled: names, names with semicolons, or letters."""
+    if not isinstance(words, str):
+        return order_of_names(words)
+    return (
+        order_of_letters(words)
+        if set(words) <= _LETTERS.keys()
+        else order_of_names(words.split(";"))
+    )
+
+
 def order_of_letters(letters: str) -> tuple[str, ...]:
     """An order of sampling in llama.cpp's letters, such as ``edskypmxt``.
 

@@ -33,7 +33,18 @@ def parse(command, *words):
 
 
 COMMON = list(documented("Options of generate and chat"))
+SHARED = {  # with serve, which has nothing to say and shows nothing
+    flag
+    for parameter in (*GROUP.commands["generate"].params, *GROUP.commands["chat"].params)
+    for flag in (*parameter.opts, *parameter.secondary_opts)
+} & {
+    flag
+    for parameter in GROUP.commands["serve"].params
+    for flag in (*parameter.opts, *parameter.secondary_opts)
+}
 OWN = {
+    "serve": [words for words in COMMON if words[0] in SHARED]
+    + list(documented("Options of serve")),
     "generate": COMMON + list(documented("Options of generate")),
     "chat": COMMON + list(documented("Options of chat")),
 }

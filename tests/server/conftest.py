@@ -19,7 +19,7 @@ pytest.importorskip("starlette", reason="the extra [server] is not installed")
 @pytest.fixture(scope="session")
 def tiny_chat(tmp_path_factory: pytest.TempPathFactory) -> maglio.Model:
     """A tiny model that can chat."""
-    return chat_model(tmp_path_factory.mktemp("server"), n_ctx=512)
+    return chat_model(tmp_path_factory.mktemp("server"), n_ctx=2048)
 
 
 @pytest.fixture(scope="session")

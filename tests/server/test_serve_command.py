@@ -15,11 +15,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+import typer.main
 
+from maglio.cli.app import app
+from maglio.errors import MaglioError
 from support.chat_model import TEMPLATE, vocabulary
 from support.gguf_bytes import RawGguf
 from support.models import TINY, write_model
 
+GROUP = typer.main.get_command(app)
 CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -81,7 +85,7 @@ def test_it_serves_and_ends_at_ctrl_c(model):
 
 
 def test_a_stream_finishes_before_the_end(model):
-    body = HELLO | {"max_tokens": 3000, "ignore_eos": True, "stream": True, "speculative": False}
+    body = HELLO | {"max_tokens": 800, "ignore_eos": True, "stream": True, "speculative": False}
     with serving(model) as (url, process), httpx.stream("POST", url + CHAT, json=body) as answer:
         lines = answer.iter_lines()
         next(lines)
@@ -103,13 +107,35 @@ def test_what_does_not_finish_in_time_is_told(model):
         assert ended(process)[0] == 0
 
 
+def test_a_conversation_goes_on_after_a_restart(model, tmp_path):
+    body = {
+        "messages": [{"role": "user", "content": "a long story about nothing. " * 8}],
+        "max_tokens": 4,
+        "temperature": 0,
+    }
+
+    def ask():
+        with serving(model, "--cache-dir", str(tmp_path / "kept")) as (url, process):
+            answer = httpx.post(url + CHAT, json=body).json()
+            process.send_signal(signal.SIGTERM)
+            assert ended(process)[0] == 0
+        return answer
+
+    first, again = ask(), ask()
+    assert again["choices"] == first["choices"]
+    usage = again["usage"]
+    assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
+
+
 def test_a_second_signal_ends_at_once(model):
     body = HELLO | {"ignore_eos": True, "stream": True, "speculative": False}
     with (
         serving(model, "--grace", "3000") as (url, process),
         httpx.stream("POST", url + CHAT, json=body) as answer,
     ):
-        next(answer.iter_lines())
+        lines = answer.iter_lines()
+        next(lines)  # to let go of the lines would be to leave
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert "a second signal" in process.stderr.readline()
@@ -129,36 +155,35 @@ def test_keys_come_from_options_a_file_and_the_environment(model, tmp_path):
     assert statuses == [200, 200, 200, 401]
 
 
-def run(*options: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "maglio", "serve", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
+def refusal(*options: str) -> str:
+    """What a command line that cannot work is told, before any model is loaded."""
+    command = GROUP.commands["serve"]
+    with pytest.raises(MaglioError) as caught:
+        command.main(["-m", "none.gguf", *options], standalone_mode=False)
+    return str(caught.value)
 
 
-def test_an_address_in_use_is_one_line_and_before_the_model(tmp_path):
+def test_an_address_in_use_is_refused_before_the_model_is_loaded():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        status, said = run("-m", str(tmp_path / "none.gguf"), "--port", str(port))
-    assert status == 1
-    assert said == (
-        f"maglio: cannot listen on 127.0.0.1:{port}: Address already in use; choose another "
-        "address with --host and --port\n"
-    )
+        assert refusal("--port", str(port)) == (
+            f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another address "
+            "with --host and --port"
+        )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--host", "no.such.host.invalid"), "--host is 'no.such.host.invalid'"),
-        (("--cors", "example.com"), "--cors is 'example.com'"),
+        (("--port", "0", "--cors", "example.com"), "--cors is 'example.com'"),
         (("--api-key", ""), "an API key is empty"),
+        (("--api-key-file", "/dev/null"), "/dev/null has no API key in it"),
+        (("--port", "0"), "none.gguf"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, message):
-    status, said = run(*options)
-    assert status == 1
-    assert said.startswith(f"maglio: {message}")
-    assert said.count("\n") == 1
+    assert message in refusal(*options)
 
 
 def test_without_the_extra_it_says_what_to_install():

@@ -6,6 +6,9 @@ The extra ``server`` is imported when the command runs, and not before.
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +30,8 @@ from maglio.cli.serving_options import (
     StreamsOptions,
 )
 from maglio.cli.streams import note
+from maglio.errors import InvalidArgumentError
+from maglio.prefix_cache import PrefixCache
 from maglio.server.extra import check_extra
 
 if TYPE_CHECKING:
@@ -67,33 +72,48 @@ def serve(
     from maglio.server.serving import serve as run
 
     keys = Keys(access.keys())
-    bound = open_socket(serving.host, serving.port)
-    hosts = [serving.host, *(access.allow_host or ())] if is_private(bound) else None
-    origins = Origins(access.cors or (), hosts)
-    model = loading.load()
-    settings = served_settings(
-        model,
-        names=serving.alias or (),
-        max_tokens=max_tokens,
-        chat_template=chat_template,
-        variables=variables,
-        sampling=sampling,
-        speculation=drafting.speculation(history),
-        references=drafting.reference or (),
-        keys=keys,
-        origins=origins,
-    )
-    service = Service(
-        model,
-        parallel=streams.parallel,
-        queue=serving.queue,
-        prefixes=streams.prefixes(model, shared=serving.share_prefixes),
-    )
-    app = create_app(service, settings, RequestLog(serving.log_format))
-    server = Server(app, service, grace=serving.grace, on_stop=lambda: _say_stop(serving.grace))
-    _say_start(bound, settings, is_private=is_private(bound))
-    if run(server, bound) == signal.SIGINT:
+    with open_socket(serving.host, serving.port) as bound:
+        private = is_private(bound)
+        names = [serving.host, *(access.allow_host or ())]
+        origins = Origins(access.cors or (), names if private else None)
+        model = loading.load()
+        settings = served_settings(
+            model,
+            names=serving.alias or (),
+            max_tokens=max_tokens,
+            chat_template=chat_template,
+            variables=variables,
+            sampling=sampling,
+            speculation=drafting.speculation(history),
+            references=drafting.reference or (),
+            keys=keys,
+            origins=origins,
+        )
+        prefixes = streams.prefixes(model, shared=serving.share_prefixes)
+        service = Service(model, parallel=streams.parallel, queue=serving.queue, prefixes=prefixes)
+        app = create_app(service, settings, RequestLog(serving.log_format))
+        server = Server(app, service, grace=serving.grace, on_stop=lambda: _say_stop(serving.grace))
+        with _kept(prefixes, serving.cache_dir):
+            _say_start(bound, settings, is_private=private)
+            stopped_by = run(server, bound)
+    if stopped_by == signal.SIGINT:
         raise typer.Exit(130)
+
+
+@contextmanager
+def _kept(prefixes: PrefixCache | None, folder: Path | None) -> Iterator[None]:
+    """Begin with the prefix cache in a folder, and leave it there in the end."""
+    if folder is None:
+        yield
+        return
+    if prefixes is None:
+        raise InvalidArgumentError(
+            "give either --cache-dir or --prefix-cache 0, which keeps nothing"
+        )
+    prefixes.load(folder)
+    yield
+    if not prefixes.save(folder):
+        note("maglio: warning: caches of this engine cannot be kept in --cache-dir")
 
 
 def _say_start(bound: socket.socket, settings: Settings, *, is_private: bool) -> None:

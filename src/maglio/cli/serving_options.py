@@ -135,6 +135,17 @@ class ServingOptions:
             rich_help_panel=LISTENING,
         ),
     ] = 256
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache-dir",
+            metavar="FOLDER",
+            help="Keep the prefix cache here when the server ends, and begin with it the next "
+            "time. Prompts can be read out of it; only you can read it.",
+            rich_help_panel=LISTENING,
+            show_default=False,
+        ),
+    ] = None
     share_prefixes: Annotated[
         bool,
         typer.Option(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 
+from maglio import calls
+from maglio.calls import AnswerReader
 from maglio.generation import Generation, TextToken
-from maglio.server import reading
 from maglio.server.delta import (
     CallArguments,
     CallBegan,
@@ -20,7 +21,6 @@ from maglio.server.delta import (
     ReasoningText,
     Sourced,
 )
-from maglio.server.reading import Reader
 from maglio.server.usage import Usage
 
 
@@ -33,7 +33,7 @@ class Answer:
         ends: tokens that end it and are not part of its text.
     """
 
-    def __init__(self, index: int, reader: Reader, ends: Collection[int]) -> None:
+    def __init__(self, index: int, reader: AnswerReader, ends: Collection[int]) -> None:
         self.index = index
         self._reader = reader
         self._ends = ends
@@ -72,21 +72,21 @@ class Answer:
             reasoning=self._n_reasoning,
         )
         reason = generation.finish_reason or "stop"
-        if reason == "stop" and self._n_calls > 0:
+        if reason == "stop" and self._n_calls > len(self._reader.failed):
             return [*rest, Finished(self.index, "tool_calls", usage, stop_text)]
         return [*rest, Finished(self.index, reason, usage, stop_text)]
 
-    def _told(self, piece: reading.Delta) -> ChatDelta:
-        if isinstance(piece, reading.ContentText):
+    def _told(self, piece: calls.Delta) -> ChatDelta:
+        if isinstance(piece, calls.ContentText):
             tokens = self._take(piece.text)
             logprobs = tuple(token.logprob for token in tokens if token.logprob is not None)
             return ContentText(self.index, piece.text, sourced(piece.text, tokens), logprobs)
-        if isinstance(piece, reading.ReasoningText):
+        if isinstance(piece, calls.ReasoningText):
             tokens = self._take(piece.text)
             self._n_reasoning = self._n_tokens
             return ReasoningText(self.index, piece.text, sourced(piece.text, tokens))
         self._pending.clear()
-        if isinstance(piece, reading.CallBegan):
+        if isinstance(piece, calls.CallBegan):
             self._n_calls += 1
             name = f"call_{secrets.token_hex(12)}"
             return CallBegan(self.index, piece.index, name, piece.name)

@@ -24,10 +24,14 @@ class ChatPrompt:
     Attributes:
         text: the text, control tokens included.
         ids: the token ids.
+        tools: descriptions of the tools that may be called.
+        reasoning: whether it has begun a thought.
     """
 
     text: str
     ids: list[int]
+    tools: tuple[dict[str, Any], ...]
+    reasoning: bool
 
 
 def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
@@ -39,37 +43,45 @@ def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
         ChatTemplateError: the template fails, or refuses the messages.
         InvalidArgumentError: the messages hold what no template can be given.
     """
-    template = state.model.chat_template
-    messages, rest = _messages(body), ""
+    template, form = state.model.chat_template, state.calls
+    messages, rest = list(map(_message, body.messages)), ""
     if body.continue_final_message:
-        last = messages.pop()
-        if last["role"] != "assistant":
-            raise ApiError(
-                "continue_final_message needs a last message of the role assistant; it is of the "
-                f"role {last['role']}",
-                param="continue_final_message",
-                code="invalid_value",
-            )
-        rest = str(last["content"])
+        rest = _taken(messages)
     knows_developer = any("developer" in source for source in template.sources.values())
     for message in messages:
         if message["role"] == "developer" and not knows_developer:
             message["role"] = "system"  # OpenAI's new name for it
+    tools = tools_of(body)
     prompt = template.render(
-        messages,
-        tools=tools_of(body),
+        form.messages(messages, tools),
+        tools=list(tools) if tools and form.describes_tools else None,
         variables=_variables(body, state),
         name=state.settings.chat_template,
     ) + PromptText(rest)
     _check_length(prompt.text, state)
-    return ChatPrompt(prompt.text, template.encode(prompt))
+    return ChatPrompt(
+        prompt.text, template.encode(prompt), tools, form.begins_thinking(prompt.text)
+    )
 
 
-def tools_of(body: ChatRequest) -> list[dict[str, Any]] | None:
+def _taken(messages: list[dict[str, Any]]) -> str:
+    """Take the last message, which the assistant has begun, and return its text."""
+    last = messages.pop()
+    if last["role"] != "assistant":
+        raise ApiError(
+            "continue_final_message needs a last message of the role assistant; it is of the role "
+            f"{last['role']}",
+            param="continue_final_message",
+            code="invalid_value",
+        )
+    return str(last["content"])
+
+
+def tools_of(body: ChatRequest) -> tuple[dict[str, Any], ...]:
     """The tools that the model is told of: none if it must not call any."""
     if not body.tools or (body.tool_choice is not None and body.tool_choice.mode == "none"):
-        return None
-    return [tool.model_dump(exclude_unset=True) | {"type": "function"} for tool in body.tools]
+        return ()
+    return tuple({"type": "function", **tool.model_dump(exclude_unset=True)} for tool in body.tools)
 
 
 def _check_length(text: str, state: ServerState) -> None:
@@ -81,10 +93,6 @@ def _check_length(text: str, state: ServerState) -> None:
             f"the messages have at least {fewest:,} tokens, more than the context of {n_ctx:,}; "
             "shorten them, or start the server with a larger context"
         )
-
-
-def _messages(body: ChatRequest) -> list[dict[str, Any]]:
-    return [_message(message) for message in body.messages]
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -18,15 +18,15 @@ from types import TracebackType
 
 import anyio.to_thread
 
+from maglio.calls import AnswerReader
 from maglio.checks import MAX_SEED
 from maglio.generation import Generation
 from maglio.request import Request
 from maglio.server.answer import Answer
 from maglio.server.chat_prompt import ChatPrompt, chat_prompt
-from maglio.server.constraints import grammar_of
+from maglio.server.constraints import chat_grammar
 from maglio.server.delta import ChatDelta, Finished, Forward
 from maglio.server.event import Began, Ended, Wrote
-from maglio.server.reading import PlainReader, Reader
 from maglio.server.record import Record
 from maglio.server.requests import (
     limit_of,
@@ -55,7 +55,7 @@ class Plan:
     prompt: ChatPrompt
     requests: tuple[Request, ...]
     seed: int
-    reader: Callable[[], Reader]
+    reader: Callable[[], AnswerReader]
 
 
 class ChatTask:
@@ -153,7 +153,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
     seed = seed_of(body, state)
     limit = limit_of(state, body.max_completion_tokens, body.max_tokens, body.n_predict)
     references = references_of(body, state)
-    grammar = grammar_of(body, body.response_format)
+    grammar = chat_grammar(body, prompt, state.calls)
     if grammar is not None:
         state.model.grammars.start(grammar)  # compiles it, here and not in the event loop
     requests = tuple(
@@ -171,7 +171,13 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
         )
         for index in range(body.n)
     )
-    return Plan(prompt, requests, seed, PlainReader)
+
+    def reader() -> AnswerReader:
+        return state.calls.reader(
+            prompt.tools, reasoning=prompt.reasoning, whole_calls=not body.stream
+        )
+
+    return Plan(prompt, requests, seed, reader)
 
 
 def stop_text(generation: Generation, stops: Sequence[str], tokenizer: Tokenizer) -> str | None:

@@ -5,10 +5,67 @@ Boundary: which grammar, and that there is one at most; compiling it is the mode
 
 from __future__ import annotations
 
+from maglio.calls import CallFormat
 from maglio.grammar import Grammar
+from maglio.server.chat_prompt import ChatPrompt
 from maglio.server.errors import ApiError
+from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.formats import ResponseFormat
 from maglio.server.schema.generating import GeneratingBody
+from maglio.server.schema.messages import ToolChoice
+
+
+def chat_grammar(body: ChatRequest, prompt: ChatPrompt, form: CallFormat) -> Grammar | None:
+    """The grammar of an answer to a conversation, thoughts and calls included.
+
+    Args:
+        body: what is asked.
+        prompt: what the model reads.
+        form: how the model writes thoughts and calls.
+
+    Raises:
+        ApiError: the fields contradict each other.
+        GrammarError: it is too long.
+    """
+    asked = grammar_of(body, body.response_format)
+    choice = body.tool_choice or ToolChoice(mode="auto")
+    if not prompt.tools:
+        _check_none(choice)
+        return None if asked is None else form.thinking_first(asked, reasoning=prompt.reasoning)
+    if asked is not None and choice.mode == "auto":
+        raise ApiError(
+            "an answer that keeps to a format cannot be one that may call tools; leave out tools, "
+            "or say with tool_choice whether one must be called (required) or not (none)",
+            param="response_format",
+            code="unsupported_parameter",
+        )
+    if choice.name is not None and choice.name not in _names(prompt):
+        raise ApiError(
+            f"tool_choice names {choice.name!r:.80}, which is none of the tools: "
+            f"{', '.join(_names(prompt)):.400}",
+            param="tool_choice",
+            code="invalid_value",
+        )
+    # Where a tool must be called there is no text that could keep to a format.
+    return form.grammar(
+        prompt.tools,
+        choice=choice.name or choice.mode,
+        parallel=body.parallel_tool_calls,
+        reasoning=prompt.reasoning,
+    )
+
+
+def _check_none(choice: ToolChoice) -> None:
+    if choice.mode == "required":
+        raise ApiError(
+            "tool_choice asks for a call, and there are no tools",
+            param="tool_choice",
+            code="invalid_value",
+        )
+
+
+def _names(prompt: ChatPrompt) -> list[str]:
+    return [tool["function"]["name"] for tool in prompt.tools]
 
 
 def grammar_of(body: GeneratingBody, form: ResponseFormat | None = None) -> Grammar | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from maglio.checks import MAX_SEED, MAX_TOKEN_ID
 from maglio.decode import SamplingParams
-from maglio.llama_sampling import breakers, drawn_seed, order_of_letters, order_of_names
+from maglio.llama_sampling import breakers, drawn_seed, order_of
 from maglio.references import Reference, index_reference
 from maglio.server.errors import ApiError
 from maglio.server.schema.generating import GeneratingBody
@@ -66,7 +66,7 @@ def sampling_of(body: SamplingBody, state: ServerState, seed: int) -> SamplingPa
         changes["logit_bias"] = tuple(body.logit_bias)
         _check_ids(body.logit_bias, state)
     if body.samplers is not None:
-        changes["order"] = _order(body.samplers)
+        changes["order"] = order_of(body.samplers)
     params = replace(state.settings.sampling, **changes, seed=seed & MAX_SEED)
     if body.dry_sequence_breakers is not None:
         texts = [text.encode() for text in body.dry_sequence_breakers]
@@ -121,15 +121,6 @@ def limit_of(state: ServerState, *given: int | None, absent: int = -1) -> int:
         )
     limit = said.pop() if said else absent
     return min(MAX_TOKEN_ID if limit == -1 else limit, state.settings.max_tokens)
-
-
-def _order(samplers: list[str]) -> str | tuple[str, ...]:
-    """Names of steps; one word that is none of them is letters."""
-    named = order_of_names(samplers)
-    if len(samplers) == 1 and isinstance(named, tuple) and "_" not in samplers[0]:
-        words = ("temperature", "penalties", "dry", "xtc")
-        return named if named[0] in words else order_of_letters(samplers[0])
-    return named
 
 
 def _check_ids(bias: list[tuple[int, float]], state: ServerState) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from functools import cached_property
 
+from maglio.calls import CallFormat, format_of
 from maglio.llama_sampling import Breaker, default_breakers
 from maglio.model import Model
 from maglio.server.fingerprint import system_fingerprint
@@ -56,6 +57,11 @@ class ServerState:
     def model(self) -> Model:
         """The model."""
         return self.service.model
+
+    @cached_property
+    def calls(self) -> CallFormat:
+        """How the model writes calls and thoughts; found by rendering a few short conversations."""
+        return format_of(self.model.chat_template)
 
     @cached_property
     def breakers(self) -> tuple[Breaker, ...]:

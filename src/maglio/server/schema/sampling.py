@@ -48,10 +48,10 @@ def _pair(entry: Any) -> tuple[int, float]:  # noqa: ANN401
     )
 
 
-def _names(samplers: Any) -> Any:  # noqa: ANN401
-    """llama.cpp's order of steps: names in a list or separated by semicolons, or letters."""
-    if isinstance(samplers, str):
-        return samplers.split(";") if ";" in samplers else [samplers]
+def _samplers(samplers: Any) -> Any:  # noqa: ANN401
+    listed = isinstance(samplers, list) and all(isinstance(name, str) for name in samplers)
+    if not listed and not isinstance(samplers, str):
+        raise PydanticCustomError("samplers_type", "must be names of steps, or their letters")
     return samplers
 
 
@@ -60,7 +60,8 @@ Bias = Annotated[
     BeforeValidator(_pairs),
     Field(max_length=limits.BIASES),
 ]
-Samplers = Annotated[list[str], BeforeValidator(_names), Field(max_length=16)]
+Samplers = Annotated[list[str] | str, BeforeValidator(_samplers), Field(max_length=256)]
+"""llama.cpp's order of steps: names in a list or separated by semicolons, or letters."""
 
 
 class SamplingBody(Body):
