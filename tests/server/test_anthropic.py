@@ -100,6 +100,21 @@ def test_what_was_read_before_is_reported(claude: Any) -> None:
     assert usage.input_tokens < usage.cache_read_input_tokens
 
 
+@pytest.mark.parametrize("place", ["output_config", "output_format"])
+def test_a_schema_is_kept_to(client: httpx.Client, place: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"enum": ["yes", "no"]}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "schema": schema}
+    asked = {place: {"format": form} if place == "output_config" else form, "max_tokens": 60}
+    answer = client.post("/v1/messages", json={**GREEDY, **asked}).json()
+    assert json.loads(answer["content"][0]["text"])["ok"] in ("yes", "no")
+    assert answer["stop_reason"] == "end_turn"
+
+
 def test_an_answer_can_be_begun_for_the_assistant(claude: Any) -> None:
     begun = [*ASKED, {"role": "assistant", "content": "Once"}]
     counted = [
