@@ -84,7 +84,7 @@ class Batch:
         service: Service,
         settings: Settings,
         *,
-        on_progress: Callable[[BatchProgress], None] = lambda _: None,
+        on_progress: Callable[[BatchProgress], None] | None = None,
     ) -> BatchProgress:
         """Answer every request that has no result yet.
 
@@ -106,13 +106,14 @@ class Batch:
 
         app = create_app(service, settings, RequestLog("off"))
         run = _Run(app, self._requests, self._ids, self._results, 2 * service.parallel)
-        with start_blocking_portal() as portal:
+        with start_blocking_portal("asyncio", {"use_uvloop": True}) as portal:
             future = portal.start_task_soon(run.all)
             try:
                 while not future.done():
                     wait([future], timeout=_TICK_S)
                     self._results.sync()
-                    on_progress(progress())
+                    if on_progress is not None:
+                        on_progress(progress())
                 future.result()
             finally:
                 future.cancel()
