@@ -284,6 +284,23 @@ def test_a_batch_that_cannot_run_changes_nothing(model, tmp_path, target):
     assert not target.exists()
 
 
+def test_results_do_not_go_where_requests_are(model, source, tmp_path):
+    before = source.read_bytes()
+    (tmp_path / "link").symlink_to(source)
+    with pytest.raises(BatchFileError, match="is the file of requests"):
+        maglio.run_batch(model, source, tmp_path / "link")
+    assert source.read_bytes() == before
+
+
+def test_a_package_that_is_missing_is_named(model, source, target, monkeypatch):
+    monkeypatch.delitem(sys.modules, "maglio.server.app")
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(maglio.MaglioError, match=r'pip install "maglio\[server\]"') as error:
+        maglio.run_batch(model, source, target)
+    assert str(error.value).startswith("maglio.run_batch needs the package starlette")
+    assert not target.exists()
+
+
 def test_requests_that_change_under_way_are_one_error(model, source, target):
     with job.Batch(source, target) as batch:
         write_lines(source, [line(f"chat-{n}", chat("another")) for n in range(12)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -56,6 +57,8 @@ class Batch:
         *,
         retry_failed: bool = False,
     ) -> None:
+        if isinstance(requests, Path) and isinstance(results, Path):
+            _check_differ(requests, results)
         self._requests = RequestFile(requests)
         try:
             self._ids = self._requests.check()
@@ -222,6 +225,14 @@ class _Run:
                 f"{self._requests.name} was changed while it was read (line {request.number})"
             )
         return request
+
+
+def _check_differ(requests: Path, results: Path) -> None:
+    with suppress(OSError):  # what is not there is another file
+        if results.samefile(requests):
+            raise BatchFileError(
+                f"{results} is the file of requests; write the results to another file"
+            )
 
 
 def _refused(request: BatchRequest) -> Answer:
