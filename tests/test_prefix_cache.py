@@ -226,6 +226,21 @@ def test_a_beginning_in_use_outlives_what_came_after_it() -> None:
     assert prefixes.take([4] * 400, tenant="a").length < 250
 
 
+def test_a_long_conversation_of_a_hybrid_keeps_its_last_turns() -> None:
+    engine = ToyEngine(is_hybrid=True)
+    prefixes = PrefixCache(engine, max_bytes=500 * POSITION_BYTES)
+    tokens: list[int] = []
+    for turn in range(12):
+        tokens += [turn] * 10
+        known = stream(engine, prefixes, tokens)
+        assert known == 10 * turn
+    assert prefixes.stats.evictions > 0
+    assert prefixes.take([0] * 10, tenant="a").length == 0
+    prefixes.take([*tokens[:90], 5], tenant="a")
+    stream(engine, prefixes, [50] * 300)
+    assert prefixes.take([*tokens[:90], 5], tenant="a").length == 90  # it was used
+
+
 def test_a_stream_longer_than_the_bound_keeps_its_beginning() -> None:
     engine = ToyEngine()
     prefixes = PrefixCache(engine, max_bytes=100 * POSITION_BYTES)
