@@ -122,6 +122,20 @@ def test_a_fork_waits_for_who_changes_a_history():
     changing.join()
 
 
+HELD = """
+import sys, threading
+import maglio
+model = maglio.load(sys.argv[1], threads=2)
+hold = threading.Event()
+threading.Thread(target=lambda _: hold.wait(), args=[model.engine], daemon=True).start()
+"""
+
+
+def test_a_program_may_end_while_a_thread_holds_an_engine(path):
+    done = subprocess.run([sys.executable, "-c", HELD, path], capture_output=True, timeout=SECONDS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 REFUSED = """
 import resource, sys
 import maglio

@@ -103,7 +103,9 @@ class Prefixes(RuleBasedStateMachine):
         self.taken(prompt, tenant)
 
     def taken(self, prompt: list[int], tenant: str) -> Cache:
+        told = self.prefixes.length(prompt, tenant=tenant)
         cache = self.prefixes.take(prompt, tenant=tenant)
+        assert told == cache.length
         assert cache.tokens == prompt[: cache.length]
         known = self.known["a" if self.shared else tenant]
         longest = max((n for n in range(len(prompt)) if tuple(prompt[:n]) in known), default=0)
@@ -176,6 +178,7 @@ def test_counters_say_what_was_asked_for_and_found() -> None:
     prefixes = PrefixCache(engine, max_bytes=PLENTY)
     assert prefixes.stats == PrefixStats()
     assert stream(engine, prefixes, [1, 2, 3, 4]) == 0
+    assert prefixes.length([1, 2, 3, 5], tenant="a") == 3  # counts as no request
     assert stream(engine, prefixes, [1, 2, 3, 5]) == 3
     assert stream(engine, prefixes, [1, 2, 3, 5, 6]) == 4
     assert prefixes.stats == PrefixStats(
@@ -221,6 +224,21 @@ def test_a_beginning_in_use_outlives_what_came_after_it() -> None:
     stream(engine, prefixes, [6] * 490)
     assert prefixes.take([1] * 201, tenant="a").length == 200
     assert prefixes.take([4] * 400, tenant="a").length < 250
+
+
+def test_a_long_conversation_of_a_hybrid_keeps_its_last_turns() -> None:
+    engine = ToyEngine(is_hybrid=True)
+    prefixes = PrefixCache(engine, max_bytes=500 * POSITION_BYTES)
+    tokens: list[int] = []
+    for turn in range(12):
+        tokens += [turn] * 10
+        known = stream(engine, prefixes, tokens)
+        assert known == 10 * turn
+    assert prefixes.stats.evictions > 0
+    assert prefixes.take([0] * 10, tenant="a").length == 0
+    prefixes.take([*tokens[:90], 5], tenant="a")
+    stream(engine, prefixes, [50] * 300)
+    assert prefixes.take([*tokens[:90], 5], tenant="a").length == 90  # it was used
 
 
 def test_a_stream_longer_than_the_bound_keeps_its_beginning() -> None:

@@ -126,12 +126,11 @@ class PrefixCache:
             found = tree.longest(match)
             if found is None:
                 return self._engine.new_cache()
-            kept, length = found
-            cache = kept.fork(length)
+            cache = found.cache.fork(found.length)
             cache.keep()
-            self._touch(match)
+            self._touch(match, found.node)
             self._hits += 1
-            self._hit_tokens += length
+            self._hit_tokens += found.length
             return cache
 
     def length(self, tokens: Tokens, *, tenant: str) -> int:
@@ -144,7 +143,7 @@ class PrefixCache:
         with self._lock:
             tree = self._trees.get(self._owner(tenant), PrefixTree())
             found = tree.longest(tree.match(ids[:-1]))
-            return 0 if found is None else found[1]
+            return 0 if found is None else found.length
 
     def put(self, tokens: Tokens, cache: Cache, *, tenant: str) -> None:
         """Keep what a cache holds; the caller goes on with it.
@@ -165,8 +164,8 @@ class PrefixCache:
                 "tokens that are in it"
             )
         with self._lock:
-            for place in _places(cache):
-                self._keep(self._owner(tenant), ids[: place.length], place)
+            for kept in _places(cache):
+                self._keep(self._owner(tenant), ids[: kept.length], kept)
             self._make_room(self._max_bytes)
 
     def release(self, n_bytes: int) -> int:
@@ -266,11 +265,16 @@ class PrefixCache:
     def _nodes(self) -> list[tuple[PrefixTree, Node]]:
         return [(tree, node) for tree in self._trees.values() for node in tree]
 
-    def _touch(self, match: Match) -> None:
+    def _touch(self, match: Match, end: Node) -> None:
+        """A stream was used, which ends at a node or on the edge to it.
+
+        Caches on the way there were not: a longer one is there in their place.
+        """
         self._now += 1
         for node in match.path:
-            node.used = self._now
-        match.below.used = self._now
+            if node.cache is None:
+                node.used = self._now
+        end.used = self._now
 
     def _keep(self, owner: bytes, ids: Ids, cache: Cache) -> None:
         """Hold a cache, unless another serves whatever it would."""
@@ -281,13 +285,13 @@ class PrefixCache:
             self._memory.add(cache)
             for old in replaced:
                 self._memory.remove(old)
-        self._touch(tree.match(ids))
+        match = tree.match(ids)
+        self._touch(match, match.below)
 
     def _make_room(self, limit: int) -> None:
         while self._memory.bytes > limit:
             held = [pair for pair in self._nodes() if pair[1].cache is not None]
-            # Whoever used a stream used what it begins with, so ends go before beginnings.
-            tree, node = min(held, key=lambda pair: (pair[1].used, -pair[1].depth))
+            tree, node = min(held, key=lambda pair: pair[1].used)
             self._evict(tree, node, self._memory.bytes - limit)
         for owner in [owner for owner, tree in self._trees.items() if not tree.root.children]:
             del self._trees[owner]
@@ -301,7 +305,7 @@ class PrefixCache:
         too_many = math.ceil(surplus * cache.length / self._memory.of(cache))
         length = cache.length - max(_LEAST_CUT, too_many)
         self._memory.remove(cache)
-        if cache.floor > 0 or length <= parent.depth:
+        if cache.floor > 0 or node.children or length <= parent.depth:
             tree.remove(node)
             return
         shorter = cache.fork(length)

@@ -86,6 +86,20 @@ class Match(NamedTuple):
         return self.path[-1] if self.child is None else self.child
 
 
+class Found(NamedTuple):
+    """A cache that serves a beginning of a stream.
+
+    Attributes:
+        cache: can be cut to ``length``.
+        length: of the beginning.
+        node: ends it, or is the next one below its end; the cache is there or further down.
+    """
+
+    cache: Cache
+    length: int
+    node: Node
+
+
 class PrefixTree:
     """Caches by their tokens. A cache serves every length from its floor to its end."""
 
@@ -114,13 +128,13 @@ class PrefixTree:
             path.append(child)
         return Match(path, None, length)
 
-    def longest(self, match: Match) -> tuple[Cache, int] | None:
-        """A cache that serves the longest beginning of what was matched, and its length."""
+    def longest(self, match: Match) -> Found | None:
+        """A cache that serves the longest beginning of what was matched."""
         depths = [(match.below, match.length)]
         depths += [(node, node.depth) for node in reversed(match.path)]
         for node, length in depths:
             if length > 0 and node.floor <= length:
-                return _cache_below(node, length), length
+                return Found(_cache_below(node, length), length, node)
         return None
 
     def insert(self, match: Match, tokens: Ids, cache: Cache) -> list[Cache]:

@@ -255,6 +255,26 @@ def test_a_schema_that_no_grammar_has_is_left_open_unless_the_tool_is_strict(set
         setting.compiler.start(strict)
 
 
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "gemma4", "lfm2", "harmony"])
+def test_sixty_tools_of_a_hundred_kilobytes_fit(name):
+    setting = Setting(TEMPLATES[name], control=True)
+    tools = [
+        {"type": "function", "function": {"name": f"tool_{i}", "parameters": {
+            "type": "object",
+            "properties": {f"p{j}_{i}": {"type": kind, "description": "words " * 20}
+                           for j, kind in enumerate(["string", "integer", "boolean"] * 4)},
+            "required": [f"p0_{i}"],
+        }}}
+        for i in range(60)
+    ]  # fmt: skip
+    assert len(json.dumps(tools)) > 100_000
+    call = ("tool_59", {"p0_59": "a <b>", "p1_59": 3, "p10_59": 4})
+    text = setting.rendered([call])
+    assert setting.accepts(setting.form.grammar(tools), text)
+    assert called(setting, text, tools)[1] == [call]
+    assert not setting.accepts(setting.form.grammar(tools), text.replace("tool_59", "tool_60"))
+
+
 def test_tools_and_choices_that_do_not_fit_are_refused():
     form = CallFormat(HERMES, Thinking("<think>", "</think>"), "mapping", True, True, {})
     with pytest.raises(InvalidArgumentError, match=r"tool choice 'x' is none of the tools: .*go"):

@@ -116,7 +116,7 @@ def cut(text, rng):
     return [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from(sorted(TEMPLATES)),
     calls=st.lists(
@@ -173,7 +173,7 @@ PIECES = sorted(
 )  # fmt: skip
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(
     row=st.sampled_from(ROWS),
     thinking=st.none() | st.sampled_from(THINKING),
@@ -193,7 +193,7 @@ def test_how_a_text_is_cut_changes_nothing(row, thinking, pieces, seed):
             assert reader.failed == at_once.failed
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(row=st.sampled_from(ROWS), pieces=st.lists(st.sampled_from(PIECES), max_size=14))
 def test_what_is_no_call_is_text_to_the_last_character(row, pieces):
     text = "".join(pieces)
@@ -207,7 +207,7 @@ def test_what_is_no_call_is_text_to_the_last_character(row, pieces):
         assert content == text
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(
     name=st.sampled_from(sorted(set(TEMPLATES) - {"harmony"})),
     arguments=ARGUMENTS,

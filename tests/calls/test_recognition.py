@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +132,11 @@ def test_no_row_takes_another_s_place():
         assert row.sign
         for one in row.triggers:
             assert not any(one != two and two.startswith(one) for two in row.triggers)
+
+
+def test_the_page_lists_every_format():
+    page = (Path(__file__).parents[2] / "docs/tool-calls.md").read_text()
+    table = page.partition("| format |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `([a-z0-9.-]+)` \|", table, re.MULTILINE)) == sorted(
+        row.name for row in ROWS
+    )

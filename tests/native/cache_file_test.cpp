@@ -72,15 +72,17 @@ Tokens random_tokens(size_t n) {
   return out;
 }
 
-// Forks of each other, cut back and not, and a stream of its own.
+// Forks of each other, cut back and not, and a stream of its own. Recurrent layers with random
+// weights leave the finite numbers after some 50 positions.
 std::vector<SavedCache> some_caches(Engine& engine) {
-  Tokens tokens = random_tokens(90);
+  const int length = engine.recurrent().empty() ? 90 : 20;
+  Tokens tokens = random_tokens(static_cast<size_t>(length));
   const std::shared_ptr<Cache> first = engine.new_cache(200);
   rows_of(engine, *first, tokens, 1);
-  const std::shared_ptr<Cache> second = first->fork(90);
+  const std::shared_ptr<Cache> second = first->fork(length);
   const Tokens more = random_tokens(9);
   rows_of(engine, *second, more, 5);
-  CHECK(second->truncate(97) == 97);
+  CHECK(second->truncate(length + 7) == length + 7);
   const std::shared_ptr<Cache> third = engine.new_cache(200);
   rows_of(engine, *third, {1, 2}, 2);
   SavedCache one{{}, tokens, first}, three{{}, {1, 2}, third};
@@ -139,10 +141,11 @@ void caches_come_back_as_they_were() {
       CHECK(back[i].owner == saved[i].owner && back[i].tokens == saved[i].tokens);
       CHECK(back[i].cache->length() == saved[i].cache->length());
       CHECK(back[i].cache->floor() == saved[i].cache->floor());
-      const Tokens more = random_tokens(70);
+      const Tokens more = random_tokens(12);
       for (int cut : {back[i].cache->length(), back[i].cache->floor()}) {
         const auto one = saved[i].cache->fork(cut), other = back[i].cache->fork(cut);
-        CHECK(rows_of(*engine, *one, more, 9) == rows_of(*engine, *other, more, 9));
+        const std::vector<float> rows = rows_of(*engine, *one, more, 9);
+        CHECK(rows == rows_of(*engine, *other, more, 9));  // and so no NaN
       }
     }
     CHECK(written(*engine, back) == written(*engine, saved));
@@ -168,9 +171,9 @@ void only_as_much_is_read_as_there_is_room_for() {
   CHECK(read(*engine, bytes, 200, 2 * page - 1).empty());
   CHECK(read(*engine, bytes, 96).size() == 2);
   CHECK(read(*engine, bytes, 1).empty());
-  small_model::rng.seed(20260105);
   const std::unique_ptr<Engine> little = engine_of(kind, 3 * page);
-  CHECK(read(*little, bytes).size() == 2 && little->cache_bytes() == 0);
+  CHECK(read(*little, bytes).size() == 2);
+  CHECK(little->cache_bytes() == 0);
 }
 
 void what_cannot_be_written_is_refused() {

@@ -18,6 +18,7 @@ from maglio.server.anthropic.body import MessagesRequest
 from maglio.server.anthropic.conversation import chat_request
 from maglio.server.delta import ContentText, Finished
 from maglio.server.schema.wire import read
+from support.agent_bodies import claude_code
 from support.http_server import Running, running
 from support.scripted_task import CALL, USAGE, WHOLE, answer_with, scripts
 
@@ -98,6 +99,21 @@ def test_what_was_read_before_is_reported(claude: Any) -> None:
     usage = said(claude, **asked).usage
     assert usage.cache_read_input_tokens > 100
     assert usage.input_tokens < usage.cache_read_input_tokens
+
+
+@pytest.mark.parametrize("place", ["output_config", "output_format"])
+def test_a_schema_is_kept_to(client: httpx.Client, place: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"enum": ["yes", "no"]}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "schema": schema}
+    asked = {place: {"format": form} if place == "output_config" else form, "max_tokens": 60}
+    answer = client.post("/v1/messages", json={**GREEDY, **asked}).json()
+    assert json.loads(answer["content"][0]["text"])["ok"] in ("yes", "no")
+    assert answer["stop_reason"] == "end_turn"
 
 
 def test_an_answer_can_be_begun_for_the_assistant(claude: Any) -> None:
@@ -240,70 +256,6 @@ def test_keys_come_in_either_header(tiny_chat: maglio.Model) -> None:
         for given_key in ({"api_key": "right-key"}, {"api_key": None, "auth_token": "right-key"}):
             with client_of(server.url, **given_key) as client:
                 assert said(client).usage.output_tokens == 24
-
-
-def claude_code(billing: str) -> dict[str, Any]:
-    """A body with what Claude Code puts into one."""
-    cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    return {
-        "model": "claude-opus-4-8",
-        "max_tokens": 32000,
-        "stream": True,
-        "metadata": {"user_id": "user_0_account__session_1"},
-        "thinking": {"type": "adaptive"},
-        "output_config": {"effort": "max"},
-        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "system": [
-            {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1; cch={billing};"},
-            {"type": "text", "text": "You are a coding agent.", **cached},
-            {"type": "text", "text": "Follow the rules."},
-        ],
-        "tools": [
-            {
-                "name": "Read",
-                "description": "Reads a file.",
-                "input_schema": {
-                    "$schema": "http://json-schema.org/draft-07/schema#",
-                    "type": "object",
-                    "properties": {"path": {"type": "string"}},
-                    "required": ["path"],
-                    "additionalProperties": False,
-                },
-                "eager_input_streaming": True,
-                **cached,
-            }
-        ],
-        "messages": [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "<system-reminder>Today</system-reminder>"},
-                    {"type": "text", "text": "Read a.py", **cached},
-                ],
-            },
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "A file.", "signature": "unsigned"},
-                    {"type": "redacted_thinking", "data": "xxxx"},
-                    {"type": "text", "text": "Reading."},
-                    {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "a.py"}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "t1",
-                        "content": [{"type": "text", "text": "x = 1"}],
-                    },
-                    {"type": "text", "text": "Go on."},
-                ],
-            },
-            {"role": "system", "content": "The mode has changed."},
-        ],
-    }
 
 
 def test_what_claude_code_sends_is_understood() -> None:

@@ -44,7 +44,15 @@ SCHEMA = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required
 BODIES = [
     (CHAT, chat("hello", seed=1, logprobs=True, top_logprobs=2, n=2)),
     (CHAT, chat("hello", seed=2, temperature=0, stop=["e"])),
-    (CHAT, chat("hello", temperature=0, token_sources=True, prediction={"content": "hello"})),
+    (
+        CHAT,
+        chat(
+            "hello",
+            temperature=0,
+            seed=7,
+            prediction={"type": "content", "content": "hello"},
+        ),
+    ),
     (
         CHAT,
         chat(
@@ -121,9 +129,9 @@ def test_every_answer_is_the_servers(tiny_chat, client, tmp_path, target, parall
         assert lasting(response["body"]) == lasting(expected.json())
         assert response["request_id"].startswith("req_")
         assert results[f"{n}"]["error"] is None
-    failed = sum(result["response"]["status_code"] != 200 for result in results.values())
-    assert failed == 9
-    assert (end.requests, end.done, end.failed, end.earlier) == (len(BODIES), len(BODIES), 9, 0)
+    failed = [n for n in range(len(bodies)) if results[f"{n}"]["response"]["status_code"] != 200]
+    assert failed == list(range(8, 17))
+    assert (end.requests, end.done, end.failed, end.earlier) == (17, 17, 9, 0)
 
 
 def test_what_requests_leave_out_is_as_the_caller_says(model, tmp_path, target):
@@ -273,6 +281,23 @@ def test_a_batch_that_cannot_run_changes_nothing(model, tmp_path, target):
     source = write_lines(tmp_path / "requests.jsonl", [*chats(2), *chats(1)])
     with pytest.raises(BatchFileError, match="custom_id 'chat-0' is an earlier line's too"):
         maglio.run_batch(model, source, target)
+    assert not target.exists()
+
+
+def test_results_do_not_go_where_requests_are(model, source, tmp_path):
+    before = source.read_bytes()
+    (tmp_path / "link").symlink_to(source)
+    with pytest.raises(BatchFileError, match="is the file of requests"):
+        maglio.run_batch(model, source, tmp_path / "link")
+    assert source.read_bytes() == before
+
+
+def test_a_package_that_is_missing_is_named(model, source, target, monkeypatch):
+    monkeypatch.delitem(sys.modules, "maglio.server.app")
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(maglio.MaglioError, match=r'pip install "maglio\[server\]"') as error:
+        maglio.run_batch(model, source, target)
+    assert str(error.value).startswith("maglio.run_batch needs the package starlette")
     assert not target.exists()
 
 

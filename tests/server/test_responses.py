@@ -18,6 +18,7 @@ from maglio.server.responses.body import ResponsesRequest
 from maglio.server.responses.conversation import chat_request
 from maglio.server.responses.reasoning import packed, unpacked
 from maglio.server.schema.wire import read
+from support.agent_bodies import CODEX
 from support.http_server import Running
 from support.scripted_task import ARGUMENTS, USAGE, WHOLE, answer_with, scripts
 
@@ -212,75 +213,6 @@ def test_an_answer_that_was_cut_off_is_incomplete() -> None:
     document = writer.document
     assert document["status"] == "incomplete"
     assert [item["status"] for item in document["output"]] == ["completed"] * 2 + ["incomplete"]
-
-
-CODEX: dict[str, Any] = {
-    "model": "tiny",
-    "instructions": "You are a coding agent.",
-    "input": [
-        {
-            "type": "message",
-            "role": "developer",
-            "content": [{"type": "input_text", "text": "The sandbox is read-only."}],
-        },
-        {
-            "type": "message",
-            "role": "user",
-            "content": [{"type": "input_text", "text": "<environment_context/>"}],
-        },
-        {
-            "type": "message",
-            "role": "user",
-            "content": [{"type": "input_text", "text": "Read a.py"}],
-        },
-        {"type": "reasoning", "summary": [], "encrypted_content": packed("A file.")},
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "Reading."}],
-        },
-        {
-            "type": "function_call",
-            "call_id": "c1",
-            "name": "read",
-            "namespace": "files",
-            "arguments": '{"path": "a.py"}',
-        },
-        {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "*** Begin"},
-        {"type": "function_call_output", "call_id": "c1", "output": "x = 1"},
-        {
-            "type": "custom_tool_call_output",
-            "call_id": "c2",
-            "output": [{"type": "input_text", "text": "done"}],
-        },
-        {"type": "ghost_snapshot", "ghost_commit": {"id": "f00"}},
-        {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA-of-another-server"},
-        {"role": "user", "content": "Go on."},
-    ],
-    "tools": [
-        {"type": "function", "name": "shell", "strict": False, "parameters": {"type": "object"}},
-        {
-            "type": "namespace",
-            "name": "files",
-            "description": "Files.",
-            "tools": [
-                {"type": "function", "name": "read", "parameters": {"type": "object"}},
-                {"type": "custom", "name": "write", "format": {"type": "text"}},
-            ],
-        },
-        {"type": "custom", "name": "patch", "format": {"type": "grammar"}},
-        {"type": "web_search", "external_web_access": False},
-        {"type": "something_new"},
-    ],
-    "tool_choice": "auto",
-    "parallel_tool_calls": False,
-    "reasoning": {"effort": "medium", "summary": "auto"},
-    "store": False,
-    "stream": True,
-    "include": ["reasoning.encrypted_content"],
-    "prompt_cache_key": "0199",
-    "client_metadata": {"x": "y"},
-}
 
 
 def test_what_codex_sends_is_understood() -> None:

@@ -87,34 +87,36 @@ class CallRules:
             return f"{text} ({self._calls()})?"
         trigger = opening.split()[0]
         head = rules.text_to(trigger, unless=unless)
-        return f"{head} {self._calls(skip=len(trigger))} | {text}"
+        return f"{head} {self._calls(begun=len(trigger))} | {text}"
 
-    def _calls(self, skip: int = 0) -> str:
-        """One call or several, without the first ``skip`` characters of the format."""
+    def _calls(self, begun: int = 0) -> str:
+        """One call or several; of the format's first word, ``begun`` characters are there."""
         row, rules = self._row, self._rules
-        before, after = (rules.spelled(text) for text in row.section)
-        call = self._call()
-        first = call
-        if skip and row.section[0]:
-            before = rules.spelled(row.section[0][skip:])
-        elif skip:
-            first = self._call(skip)
+        opening, closing = row.section
+        rest = rules.rule(" | ".join(map(self._call, self._tools)))
+        call = f"{rules.spelled(self._first_word)} {rest}"
+        first = rest if begun and not opening else call
+        before = rules.spelled(opening[begun:])
         if row.bare and before:
             before = f"({before})?"
         more = f"({rules.spelled(row.between)} {call})*" if self._parallel else ""
-        return " ".join(part for part in (before, first, more, after) if part)
+        return " ".join(part for part in (before, first, more, rules.spelled(closing)) if part)
 
-    def _call(self, skip: int = 0) -> str:
-        each = [self._call_of(tool, skip) for tool in self._tools]
-        return self._rules.rule(" | ".join(each))
+    @property
+    def _first_word(self) -> str:
+        """What comes first in every call, and is written once for all tools."""
+        return (self._row.opening.split() or [""])[0]
 
-    def _call_of(self, tool: Tool, skip: int) -> str:
+    def _call(self, tool: Tool) -> str:
+        """A call but for its first word."""
         row, rules = self._row, self._rules
+        opening = row.opening[len(self._first_word) :]
         if row.style == "object":
             name, arguments = map(json.dumps, row.keys)
-            head = rules.spelled(f"{row.opening}{{"[skip:])
+            head = rules.spelled(f"{opening}{{")
             if row.first_id:
-                head += f' ({literal(f"{json.dumps(row.first_id)}: ")} /"[0-9]{{1,3}}", /)?'
+                first_id = literal(f"{json.dumps(row.first_id)}: ")
+                head += f' ({first_id} /"[0-9]{{1,3}}", /)?'
             called = json.dumps(tool.name, ensure_ascii=False)
             head += f" {literal(f'{name}: {called}, {arguments}: ')}"
             body = self._json(tool)
@@ -123,7 +125,7 @@ class CallRules:
                 body += f' ({last_id} /"[a-zA-Z0-9]{{9}}"/)?'
             body += f" {rules.spelled('}' + row.closing)}"
         else:
-            head = rules.spelled(f"{row.opening}{tool.name}"[skip:])
+            head = rules.spelled(f"{opening}{tool.name}")
             body = f"{self._after_name()} {self._arguments(tool)} {rules.spelled(row.closing)}"
         return rules.rule(f"{head} {body}")
 

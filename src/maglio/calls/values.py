@@ -58,8 +58,8 @@ class Values(ABC):
         """Return an expression for a value."""
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or "$ref" in schema:
             return self.anything()
-        named = schema.get("enum", [schema["const"]] if "const" in schema else None)
-        if isinstance(named, list) and named:
+        named = values_of(schema)
+        if named:
             return self._rules.rule(" | ".join(map(self.exactly, named)))
         options = schema.get("anyOf", schema.get("oneOf"))
         if isinstance(options, list) and options:
@@ -229,7 +229,7 @@ class TaggedValues:
         schema = self._tool.properties[name]
         types = types_of(schema, self._tool.parameters)
         head = rules.spelled(f"{self._before}{name}{self._between}")
-        named = schema.get("enum") if isinstance(schema, Mapping) else None
+        named = values_of(schema)
         if named and all(isinstance(value, str) for value in named):
             choices = " | ".join(map(literal, named))
             return rules.rule(f"{head} ({choices}) {rules.spelled(self._after)}")
@@ -237,6 +237,14 @@ class TaggedValues:
             return rules.rule(f"{head} {rules.text_to(self._after.lstrip())}")
         value = rules.rule(json_of(self._tool, schema if isinstance(schema, Mapping) else {}))
         return rules.rule(f"{head} {value} {rules.spelled(self._after)}")
+
+
+def values_of(schema: object) -> list[Any]:
+    """Return the values that a schema names; empty if it names none."""
+    if not isinstance(schema, Mapping):
+        return []
+    named = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return named if isinstance(named, list) else []
 
 
 def json_of(tool: Tool, schema: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from maglio.errors import MaglioError
 
-_EXTRA = frozenset({"starlette", "uvicorn", "pydantic", "prometheus_client", "anyio", "uvloop"})
+_EXTRA = frozenset({"starlette", "uvicorn", "uvloop", "pydantic", "prometheus_client", "anyio"})
 
 
 def check_extra(what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -56,6 +57,8 @@ class Batch:
         *,
         retry_failed: bool = False,
     ) -> None:
+        if isinstance(requests, Path) and isinstance(results, Path):
+            _check_differ(requests, results)
         self._requests = RequestFile(requests)
         try:
             self._ids = self._requests.check()
@@ -84,7 +87,7 @@ class Batch:
         service: Service,
         settings: Settings,
         *,
-        on_progress: Callable[[BatchProgress], None] = lambda _: None,
+        on_progress: Callable[[BatchProgress], None] | None = None,
     ) -> BatchProgress:
         """Answer every request that has no result yet.
 
@@ -106,13 +109,14 @@ class Batch:
 
         app = create_app(service, settings, RequestLog("off"))
         run = _Run(app, self._requests, self._ids, self._results, 2 * service.parallel)
-        with start_blocking_portal() as portal:
+        with start_blocking_portal("asyncio", {"use_uvloop": True}) as portal:
             future = portal.start_task_soon(run.all)
             try:
                 while not future.done():
                     wait([future], timeout=_TICK_S)
                     self._results.sync()
-                    on_progress(progress())
+                    if on_progress is not None:
+                        on_progress(progress())
                 future.result()
             finally:
                 future.cancel()
@@ -221,6 +225,14 @@ class _Run:
                 f"{self._requests.name} was changed while it was read (line {request.number})"
             )
         return request
+
+
+def _check_differ(requests: Path, results: Path) -> None:
+    with suppress(OSError):  # what is not there is another file
+        if results.samefile(requests):
+            raise BatchFileError(
+                f"{results} is the file of requests; write the results to another file"
+            )
 
 
 def _refused(request: BatchRequest) -> Answer:

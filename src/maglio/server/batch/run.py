@@ -34,7 +34,7 @@ def run_batch(
     chat_template: str | None = None,
     template_variables: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
-    on_progress: Callable[[BatchProgress], None] = lambda _: None,
+    on_progress: Callable[[BatchProgress], None] | None = None,
 ) -> BatchProgress:
     """Answer a file of requests in the form of OpenAI's batches; needs ``maglio[server]``.
 

@@ -107,7 +107,7 @@ def _choice(body: ResponsesRequest) -> Any:  # noqa: ANN401  # checked by the ch
     choice = body.tool_choice
     if not isinstance(choice, Mapping):
         return choice
-    names = {function.name for function in body.functions}
+    names = [function.name for function in body.functions]
     if choice.get("type") != "function" or choice.get("name") not in names:
         raise ApiError(
             "tool_choice must be none, auto, required, or name a function of tools, as in "

@@ -29,8 +29,9 @@ def content_text(content: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
 def _part_text(part: object) -> str:
     if isinstance(part, str):
         return part
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if isinstance(kind, str) and kind in _MEDIA:
+    given = part.get("type") if isinstance(part, Mapping) else None
+    kind = given if isinstance(given, str) else None
+    if kind in _MEDIA:
         raise PydanticCustomError(
             "content_media",
             "has a part of type {kind}: images, sound and files are not supported, only text",
