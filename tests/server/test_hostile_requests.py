@@ -94,6 +94,7 @@ def test_a_path_that_is_not_there_is_an_error_object(client):
     assert error(client.get("/v1/models/other"), 404)["code"] == "model_not_found"
     assert error(client.post(CHAT, json=HELLO | {"model": "x"}), 404)["param"] == "model"
     assert client.post(CHAT, json=HELLO | {"model": "gpt-4o"}).json()["model"] == "gpt-4o"
+    assert client.post(CHAT, json=HELLO | {"model": ""}).json()["model"] == "tiny"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Settings:
         Raises:
             ApiError: there is no model of this name.
         """
-        if asked is None:
+        if not asked:  # some clients have an empty name for the only model
             return self.names[0]
         own = (self.names[0], f"{self.names[0]}.gguf")
         if asked in own or any(fnmatchcase(asked, name) for name in self.names[1:]):
