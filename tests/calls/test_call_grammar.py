@@ -195,6 +195,22 @@ def test_an_answer_may_be_text_until_a_call_begins(settings_by_name, name):
     assert not setting.accepts(grammar, f"I look.\n\n{call[: len(call) // 2]}")
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_may_be_calls_or_keep_to_a_schema(settings_by_name, name):
+    setting = settings_by_name[name]
+    schema = {"type": "array", "items": {"enum": ["x", 2]}, "maxItems": 2}
+    grammar = setting.form.grammar(TOOLS, content=schema)
+    final = "<|channel|>final<|message|>" if name == "harmony" else ""
+    call = setting.rendered([SORTED if name == "gemma4" else CALL])
+    assert setting.accepts(grammar, f'{final}["x", 2]')
+    assert setting.accepts(grammar, call)
+    for other in ("some text", '["y"]', f'["x"]{call}', ""):
+        assert not setting.accepts(grammar, final + other)
+    must = setting.form.grammar(TOOLS, choice="required", content=schema)
+    assert not setting.accepts(must, f'{final}["x"]')
+    assert setting.accepts(must, call)
+
+
 def test_text_of_a_thought_may_look_like_a_call(settings_by_name):
     setting = settings_by_name["hermes"]
     call = setting.rendered([CALL])

@@ -32,6 +32,7 @@ def test_metrics_count_what_was_done(fresh):
         "messages": [{"role": "user", "content": SECRET * 3}],
         "max_tokens": 12,
         "temperature": 0,
+        "ignore_eos": True,
     }
     with fresh.client() as client:
         answers = [client.post(CHAT, json=body).json() for _ in range(2)]
@@ -57,7 +58,8 @@ def test_metrics_count_what_was_done(fresh):
 def test_a_line_says_what_was_done_and_not_what_was_said(fresh):
     messages = [{"role": "user", "content": SECRET}]
     with fresh.client() as client:
-        answer = client.post(CHAT, json={"messages": messages, "max_tokens": 5})
+        body = {"messages": messages, "max_tokens": 5, "ignore_eos": True}
+        answer = client.post(CHAT, json=body)
         client.post(CHAT, json={"messages": messages, "max_tokens": 0.5})
         client.get("/nothing?" + SECRET)
     first, second, third = map(json.loads, fresh.log.getvalue().splitlines())

@@ -140,12 +140,34 @@ def test_with_tool_choice_none_the_model_is_told_of_no_tools(server):
     assert none["usage"]["prompt_tokens"] == plain["usage"]["prompt_tokens"]
 
 
+def test_an_answer_calls_or_keeps_to_the_format(server):
+    form = {"type": "json_schema", "json_schema": {"schema": {"enum": ["seven", "eight"]}}}
+    [quote] = server.model.tokenizer.encode('"')
+    for seed in range(4):
+        # A quotation mark begins the answer, or comes only where nothing else can.
+        said, call = (
+            ask(
+                server,
+                response_format=form,
+                parallel_tool_calls=False,
+                logit_bias={str(quote): bias},
+                temperature=1,
+                seed=seed,
+            )
+            for bias in (100, -100)
+        )
+        assert json.loads(said["message"]["content"]) in ("seven", "eight")
+        assert said["finish_reason"] == "stop"
+        assert all(map(is_valid, called(call["message"])))
+        assert call["finish_reason"] == "tool_calls"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"tool_choice": {"type": "function", "function": {"name": "fly"}}}, "tool_choice"),
         ({"tools": None, "tool_choice": "required"}, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"grammar": 'root ::= "x"'}, "grammar"),
         ({"messages": [{"role": "assistant", "tool_calls": [
             {"type": "function", "function": {"name": "look", "arguments": "{"}}]}]}, None),
     ],

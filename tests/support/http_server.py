@@ -56,6 +56,7 @@ def running(
     app = create_app(service, options, RequestLog(log_format, log))
     server = Server(app, service, grace=0.0)
     bound = open_socket("127.0.0.1", 0)
+    bound.listen()  # who comes before the thread has started waits
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])))
     thread.start()
     try:

@@ -92,6 +92,7 @@ class CallFormat:
         choice: str = AUTO,
         parallel: bool = True,
         reasoning: bool = False,
+        content: Mapping[str, Any] | None = None,
     ) -> Grammar:
         """Return what an answer may be that calls tools, or may call them.
 
@@ -103,6 +104,8 @@ class CallFormat:
                 is one or several calls; or the name of the tool that it has to call.
             parallel: whether it may have several calls.
             reasoning: whether the prompt has begun a thought.
+            content: the JSON schema that an answer without calls keeps to, where it may have none;
+                then no text comes before calls. Any text when ``None``.
 
         Raises:
             InvalidArgumentError: there are no tools, or none of the name.
@@ -117,7 +120,9 @@ class CallFormat:
         if not known:
             raise InvalidArgumentError("there are no tools to call; give one at least")
         rules = self._rules(known, parallel=parallel)
-        return Grammar.lark(rules.answer(must_call=choice != AUTO, reasoning=reasoning))
+        return Grammar.lark(
+            rules.answer(must_call=choice != AUTO, reasoning=reasoning, content=content)
+        )
 
     def thinking_first(self, grammar: Grammar, *, reasoning: bool = False) -> Grammar:
         """Return a grammar of the answer with a thought before it, if the model thinks.

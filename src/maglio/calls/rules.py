@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from maglio.calls.harmony import CHANNEL, MESSAGE, START
 from maglio.calls.rows import Row, Thinking
@@ -44,18 +45,24 @@ class CallRules:
         self._parallel = parallel
         self._rules = Rules(control)
 
-    def answer(self, *, must_call: bool, reasoning: bool) -> str:
+    def answer(
+        self, *, must_call: bool, reasoning: bool, content: Mapping[str, Any] | None = None
+    ) -> str:
         """Return the grammar.
 
         Args:
             must_call: whether a text is no answer.
             reasoning: whether the prompt has begun a thought.
+            content: the JSON schema of an answer that does not call; any text when ``None``.
         """
+        form = "" if content is None else json_value(content, lenient=False)
         if self._row.style == "harmony":
-            return self._rules.grammar(self._harmony(must_call=must_call))
+            return self._rules.grammar(self._harmony(form, must_call=must_call))
         opening = self.thought(reasoning=reasoning)
         may_think = bool(opening) and not reasoning
-        said = self._calls() if must_call else self._free(may_think=may_think)
+        said = self._calls()
+        if not must_call:
+            said = f"{said} | {form}" if form else self._free(may_think=may_think)
         return self._rules.grammar(f"{opening} {self._rules.rule(said)}")
 
     def opening(self, *, reasoning: bool) -> str:
@@ -158,7 +165,7 @@ class CallRules:
         end = rules.text_to(f"<|end|>{START}assistant")
         return f"{rules.rule(f'{begin} {end}')}?"
 
-    def _harmony(self, *, must_call: bool) -> str:
+    def _harmony(self, form: str, *, must_call: bool) -> str:
         rules = self._rules
         calls = []
         for tool in self._tools:
@@ -171,6 +178,6 @@ class CallRules:
         call = rules.rule(" | ".join(calls))
         begin = rules.spelled(f"{CHANNEL}commentary{MESSAGE}")
         preamble = rules.rule(f"{begin} {rules.text_to(f'<|end|>{START}assistant')}")
-        final = f"{rules.spelled(f'{CHANNEL}final{MESSAGE}')} {rules.text()}"
+        final = f"{rules.spelled(f'{CHANNEL}final{MESSAGE}')} {form or rules.text()}"
         said = call if must_call else f"({call} | {rules.rule(final)})"
         return f"{self._harmony_thought()} {preamble}? {said}"

@@ -5,6 +5,10 @@ Boundary: which grammar, and that there is one at most; compiling it is the mode
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
 from maglio.calls import CallFormat
 from maglio.grammar import Grammar
 from maglio.server.chat_prompt import ChatPrompt
@@ -32,11 +36,12 @@ def chat_grammar(body: ChatRequest, prompt: ChatPrompt, form: CallFormat) -> Gra
     if not prompt.tools:
         _check_none(choice)
         return None if asked is None else form.thinking_first(asked, reasoning=prompt.reasoning)
-    if asked is not None and choice.mode == "auto":
+    if asked is not None and asked.kind != "json_schema" and choice.mode == "auto":
         raise ApiError(
-            "an answer that keeps to a format cannot be one that may call tools; leave out tools, "
-            "or say with tool_choice whether one must be called (required) or not (none)",
-            param="response_format",
+            "an answer that keeps to a grammar cannot be one that may call tools; give a JSON "
+            "schema, leave out tools, or say with tool_choice whether one must be called "
+            "(required) or not (none)",
+            param="grammar",
             code="unsupported_parameter",
         )
     if choice.name is not None and choice.name not in _names(prompt):
@@ -52,7 +57,16 @@ def chat_grammar(body: ChatRequest, prompt: ChatPrompt, form: CallFormat) -> Gra
         choice=choice.name or choice.mode,
         parallel=body.parallel_tool_calls,
         reasoning=prompt.reasoning,
+        content=None if asked is None else _schema(asked),
     )
+
+
+def _schema(grammar: Grammar) -> Mapping[str, Any]:
+    """The schema of a grammar that has one; what accepts nothing is a schema too."""
+    schema = json.loads(grammar.source) if grammar.kind == "json_schema" else {}
+    if isinstance(schema, bool):
+        return {} if schema else {"not": {}}
+    return cast("Mapping[str, Any]", schema)
 
 
 def _check_none(choice: ToolChoice) -> None:

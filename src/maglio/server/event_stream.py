@@ -80,38 +80,51 @@ class EventStream(Response):
 
     async def _write(self, send: Send) -> Response | None:
         """Write all events; or return the response to what failed before the first."""
-        is_begun = False
-        waiting = asyncio.ensure_future(anext(self._events))
+        writer = _Writer(send, self.raw_headers)
+        alive = asyncio.ensure_future(writer.keep_alive())
         try:
-            while True:
-                await asyncio.wait({waiting}, timeout=limits.KEEP_ALIVE_SECONDS)
-                try:
-                    data = waiting.result() if waiting.done() else _COMMENT
-                except StopAsyncIteration:
-                    break
-                except Exception as error:
-                    if not is_begun:
-                        return self._refuse(told(error, self._record))
-                    await self._send(send, self._broken(told(error, self._record)))
-                    break
-                if not is_begun:
-                    await self._begin(send)
-                    is_begun = True
-                await self._send(send, data)
-                if waiting.done():
-                    waiting = asyncio.ensure_future(anext(self._events))
+            async for data in self._events:
+                await writer.write(data)
+        except Exception as error:
+            told_error = told(error, self._record)
+            if not writer.is_begun:
+                return self._refuse(told_error)
+            await writer.write(self._broken(told_error))
         finally:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-        if not is_begun:
-            await self._begin(send)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            alive.cancel()
+            await asyncio.gather(alive, return_exceptions=True)
+        await writer.end()
         return None
 
-    async def _begin(self, send: Send) -> None:
-        message = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(message)
 
-    @staticmethod
-    async def _send(send: Send, data: bytes) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": True})
+class _Writer:
+    """Writes to one client. What is awaited for an event is only that the client takes it."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self.is_begun = False
+        self._wrote = False  # since the last look
+
+    async def write(self, data: bytes) -> None:
+        self._wrote = True
+        await self._begin()
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def keep_alive(self) -> None:
+        """Write a comment whenever nothing has been written for a while."""
+        while True:
+            await asyncio.sleep(limits.KEEP_ALIVE_SECONDS)
+            if not self._wrote:
+                await self.write(_COMMENT)
+            self._wrote = False
+
+    async def end(self) -> None:
+        await self._begin()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _begin(self) -> None:
+        if not self.is_begun:
+            self.is_begun = True
+            start = {"type": "http.response.start", "status": 200, "headers": self._headers}
+            await self._send(start)
