@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from platformdirs import user_cache_path
 
@@ -31,8 +31,9 @@ _SPARE_BYTES = 1 << 30
 
 _SUFFIX = ".weights"
 
-_mapped: WeakKeyDictionary[_core.Model, Path] = WeakKeyDictionary()
-"""Where the weights of this process's models are. Removing such a file would free nothing."""
+_mapped: dict[ref[_core.Model], Path] = {}
+"""Where the weights of this process's models are: removing such a file would free nothing. Several
+threads may load, so it is only changed and copied by what no other thread can interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class KeptWeights:
             with open_regular(self.path) as file:
                 _check_private(os.fstat(file.fileno()))
                 model = loading.map(file.fileno())
-                _mapped[model] = self.path
+                _mapped[ref(model, lambda gone: _mapped.pop(gone, None))] = self.path
                 with suppress(OSError):  # it then goes earlier than it should
                     os.utime(file.fileno())
                 return model
@@ -111,7 +112,7 @@ class KeptWeights:
             OSError: there would not be room without all of them; none is removed then.
         """
         others = [file for file in kept_files() if file.path != self.path]
-        in_use = set(_mapped.values())
+        in_use = list(_mapped.values())
         removable = [file for file in others if file.path not in in_use]
         most = sum(file.bytes for file in removable)
         surplus = needed + sum(file.bytes for file in others) - MOST_BYTES

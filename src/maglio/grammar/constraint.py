@@ -2,12 +2,11 @@
 
 Boundary: llguidance's matcher, made to keep the promises of ``decode/constraint.py``. The library's
 traps are dealt with here and nowhere else: its errors are kept and not raised, it cannot go back
-over an end token, and asking it for forced bytes changes its masks.
+over an end token, and it finds valid what its masks do not allow.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,15 +17,13 @@ from maglio.errors import GrammarError, InvalidArgumentError
 from maglio.grammar.vocabulary import GrammarVocabulary, unpacked
 
 _DEAD_END = "NoExtensionBias"
-_CONTROL = re.compile(rb"\xff\[(\d+)\]")
-_MAX_FORCED = 256  # bytes looked at; a draft is never longer
 
 
 class GrammarConstraint:
     """Follows generated tokens and says which may come next.
 
-    A token that ends a generation may come where the grammar is complete, and where nothing else
-    may.
+    Text that is certain is split as the tokenizer would, other text in any way. A token that ends a
+    generation may come where the grammar is complete, and where nothing else may.
 
     Args:
         root: the compiled grammar at its beginning; it is copied and not changed.
@@ -110,6 +107,7 @@ class GrammarConstraint:
         if text:
             n = self._matcher.validate_tokens(list(text))
             _check(self._matcher)
+            n = self._as_forced(text[:n])
             if n < len(text):
                 return n
         ends = self._n_ends(tokens[len(text) :])
@@ -119,32 +117,22 @@ class GrammarConstraint:
         """Tokens that must come next, split as the tokenizer would; empty if none are known."""
         if self._has_ended:
             return []
-        probe = self._matcher.deep_copy()
-        forced = probe.compute_ff_bytes()[:_MAX_FORCED]
-        if not forced:
-            only = unpacked(self.mask())
-            return only.tolist() if len(only) == 1 else []
-        return self._spelled(forced)
+        forced = self._matcher.compute_ff_tokens()
+        _check(self._matcher)
+        if forced:
+            return forced[: self.admissible(forced)]
+        only = unpacked(self.mask())
+        return only.tolist() if len(only) == 1 else []
 
-    def _spelled(self, forced: bytes) -> list[int]:
-        """Return the tokens of forced bytes, but for a last one that might be longer."""
-        ids: list[int] = []
-        before = self._tokens[-1] if self._tokens else None
-        pieces = _CONTROL.split(forced)
-        for i, piece in enumerate(pieces):
-            if i % 2:
-                ids.append(int(piece))
-            elif piece:
-                ids += self._vocabulary.encode(piece, ids[-1] if ids else before)
-        ids = ids[: self.admissible(ids)]
-        return ids[:-1] if ids and self._may_be_longer(ids) else ids
-
-    def _may_be_longer(self, tokens: list[int]) -> bool:
+    def _as_forced(self, tokens: Sequence[int]) -> int:
+        """How many of the first tokens are split as is certain text has to be."""
         probe = self._matcher.deep_copy()
-        _consume(probe, tokens[:-1])
-        allowed = unpacked(self._next(probe, ended=False))
-        lengths = self._vocabulary.lengths
-        return bool((lengths[allowed] > lengths[tokens[-1]]).any())
+        for i, token in enumerate(tokens):
+            forced = probe.compute_ff_tokens()
+            if forced and forced[0] != token:
+                return i
+            _consume(probe, [token])
+        return len(tokens)
 
     @property
     def _has_ended(self) -> bool:

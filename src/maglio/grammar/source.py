@@ -20,8 +20,6 @@ from maglio.grammar.vocabulary import GrammarVocabulary
 if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
-# Without this a mask allows one of the ways to split a text that is certain, and no other.
-_OPTIONS = '%llguidance {"no_forcing": true}\n'
 _NAME, _OPENING = "main", "opening"
 
 # All are counts, so that whether a grammar is too large depends on nothing but the grammar.
@@ -49,7 +47,7 @@ def compiled(grammar: Grammar, vocabulary: GrammarVocabulary) -> LLMatcher:
     if grammar.opening:
         grammars.append({"name": _OPENING, "lark_grammar": grammar.opening})
         start = f"@{_OPENING} {start}"
-    grammars.insert(0, {"lark_grammar": f"{_OPTIONS}start: {start}\n"})
+    grammars.insert(0, {"lark_grammar": f"start: {start}\n"})
     matcher = LLMatcher(
         vocabulary.library, json.dumps({"grammars": grammars}), log_level=0, limits=LIMITS
     )

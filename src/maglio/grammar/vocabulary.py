@@ -38,7 +38,6 @@ class GrammarVocabulary:
 
     def __init__(self, tokenizer: Tokenizer, n_vocab: int) -> None:
         self.n_vocab = n_vocab
-        self._tokenizer = tokenizer
         known = min(n_vocab, tokenizer.n_vocab)
         control = [i for i in range(known) if tokenizer.is_control(i)]
         self.tokens = [_text(tokenizer.token_bytes(i)) for i in range(known)]
@@ -69,16 +68,6 @@ class GrammarVocabulary:
         """How many of the first tokens a grammar could ever allow."""
         return next((i for i, t in enumerate(tokens) if not self.is_usable(t)), len(tokens))
 
-    def encode(self, text: bytes, before: int | None) -> list[int]:
-        """Return the tokens of ``text`` where it comes after the token ``before``."""
-        if before is not None and self.lengths[before]:
-            ids = self._tokenizer.encode(
-                self.tokens[before] + text, add_special=False, continues=True
-            )
-            if ids[:1] == [before]:
-                return ids[1:]
-        return self._tokenizer.encode(text, add_special=False, continues=True)
-
 
 class _Wrapped:
     """What llguidance's wrapper of tokenizers reads."""
@@ -91,8 +80,24 @@ class _Wrapped:
         self.bos_token_id = tokenizer.bos_id
         self._tokenizer = tokenizer
 
-    def __call__(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special=False, continues=True)
+    def __call__(self, text: str | bytes) -> list[int]:
+        ids = self._tokenizer.encode(text, add_special=False, continues=True)
+        data = text.encode() if isinstance(text, str) else text
+        if b"".join(self.tokens[i] for i in ids) == data:
+            return ids
+        return self._spelled(data)
+
+    def _spelled(self, data: bytes) -> list[int]:
+        """Return tokens for what the tokenizer changes: the longest that fit, one by one."""
+        ids: list[int] = []
+        while data:
+            fits = (i for i, token in enumerate(self.tokens) if token and data.startswith(token))
+            token = max(fits, key=lambda i: len(self.tokens[i]), default=None)
+            if token is None:
+                break
+            ids.append(token)
+            data = data[len(self.tokens[token]) :]
+        return ids
 
 
 def packed(allowed: NDArray[np.bool_]) -> NDArray[np.int32]:
