@@ -79,7 +79,9 @@ def test_a_page_that_is_named_may_use_it(locked):
     assert "authorization" in preflight.headers["access-control-allow-headers"]
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://[", "//[x]", ""]
+)
 def test_other_pages_may_not(locked, server, origin):
     for one in (locked, server):
         refused = post(one, "first", origin=origin)
@@ -115,7 +117,7 @@ def test_a_key_that_no_header_can_hold_is_refused(key):
         Keys([key])
 
 
-@pytest.mark.parametrize("origin", ["example.com", "https://example.com/", ""])
+@pytest.mark.parametrize("origin", ["example.com", "https://example.com/", "", "http://["])
 def test_an_origin_has_a_scheme_and_no_path(origin):
     with pytest.raises(InvalidArgumentError, match="--cors"):
         Origins([origin])

@@ -19,6 +19,11 @@ import typer.main
 
 from maglio.cli.app import app
 from maglio.errors import MaglioError
+from maglio.server.app import create_app
+from maglio.server.service import Service
+from maglio.server.serving import Server, open_socket
+from maglio.server.serving import serve as run
+from maglio.server.settings import Settings
 from support.chat_model import TEMPLATE, vocabulary
 from support.gguf_bytes import RawGguf
 from support.models import TINY, write_model
@@ -209,3 +214,19 @@ def test_the_command_line_imports_nothing_of_the_extra():
         "sys.exit(bool(extra & {name.partition('.')[0] for name in sys.modules}))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_when_it_says_that_it_serves_it_can_be_reached(tiny_chat):
+    """The callback that says so runs in the server's own thread, so nothing can happen after it."""
+    reached = []
+    service = Service(tiny_chat, parallel=1, queue=1)
+    bound = open_socket("127.0.0.1", 0)
+
+    def connect() -> None:
+        with socket.create_connection(bound.getsockname(), timeout=30):
+            reached.append(True)
+        server.should_exit = True
+
+    server = Server(create_app(service, Settings(names=("x",))), service, grace=0, on_start=connect)
+    run(server, bound)
+    assert reached == [True]

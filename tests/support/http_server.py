@@ -54,12 +54,14 @@ def running(
     options = Settings(**{"names": ("tiny",), **settings})
     log = io.StringIO()
     app = create_app(service, options, RequestLog(log_format, log))
-    server = Server(app, service, grace=0.0)
+    has_started = threading.Event()
+    server = Server(app, service, grace=0.0, on_start=has_started.set)
     bound = open_socket("127.0.0.1", 0)
     bound.listen()  # who comes before the thread has started waits
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])))
     thread.start()
     try:
+        assert has_started.wait(60)
         yield Running(url_of(bound), model, service, options, log)
     finally:
         server.should_exit = True

@@ -12,6 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from maglio.server import limits
 from maglio.server.errors import ApiError
 
+_CLOSE = {"connection": "close"}  # what is still to come is not read
+
 
 async def read_json(request: Request) -> object:
     """The document that was sent.
@@ -54,6 +56,7 @@ async def _read(request: Request) -> bytes:
             f"the body did not arrive within {limits.BODY_SECONDS:.0f} seconds",
             status=408,
             code="request_timeout",
+            headers=_CLOSE,
         ) from None
     return bytes(data)
 
@@ -63,7 +66,7 @@ def _too_long() -> ApiError:
         f"the body has more than {limits.BODY_BYTES:,} bytes, which is the limit",
         status=413,
         code="request_too_large",
-        headers={"connection": "close"},  # what is still to come is not read
+        headers=_CLOSE,
     )
 
 

@@ -6,6 +6,10 @@ Boundary: numbers. What the operator chooses (``--parallel``, ``--queue``, ``--m
 
 from __future__ import annotations
 
+HEAD_BYTES = 64 << 10
+"""Longest head of a request: its address and its headers; and what follows a body in pieces."""
+HEAD_SECONDS = 30.0
+"""Time in which a head must have arrived, from when the connection is opened."""
 BODY_BYTES = 16 << 20
 """Longest body of a request."""
 BODY_SECONDS = 60.0
@@ -45,6 +49,8 @@ CUSTOM_ID_CHARACTERS = 512
 def document() -> dict[str, float]:
     """All of them, by name."""
     return {
+        "head_bytes": HEAD_BYTES,
+        "head_seconds": HEAD_SECONDS,
         "body_bytes": BODY_BYTES,
         "body_seconds": BODY_SECONDS,
         "keep_alive_seconds": KEEP_ALIVE_SECONDS,

@@ -34,8 +34,7 @@ class Origins:
     def __init__(self, allowed: Iterable[str] = (), hosts: Iterable[str] | None = None) -> None:
         self.allowed = tuple(allowed)
         for origin in self.allowed:
-            parts = urlsplit(origin)
-            if origin != ANY and not (parts.scheme and parts.netloc and not parts.path):
+            if origin != ANY and not _is_origin(origin):
                 raise InvalidArgumentError(
                     f"--cors is {origin!r:.100}, must be an origin such as https://example.com, "
                     "or *"
@@ -55,7 +54,7 @@ class Origins:
         origin = connection.headers.get("origin")
         if origin is None or ANY in self.allowed or origin in self.allowed:
             return
-        if urlsplit(origin).netloc != host:
+        if not _is_origin(origin) or urlsplit(origin).netloc != host:
             raise ApiError(
                 f"pages of {origin!r:.100} may not use this server; to allow it, start it with "
                 f"--cors {origin:.100}",
@@ -77,6 +76,14 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # of a host in brackets that is not one
+        return False
+    return bool(parts.scheme and parts.netloc and not parts.path)
 
 
 def _name(host: str) -> str:

@@ -17,6 +17,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.server.connection import Connection
 from maglio.server.origin import is_loopback
 from maglio.server.service import Service
 
@@ -70,6 +71,7 @@ class Server(uvicorn.Server):
         app: the application.
         service: what it runs requests on.
         grace: seconds that requests get to finish.
+        on_start: called when clients can connect.
         on_stop: called when the first signal has come.
     """
 
@@ -79,11 +81,13 @@ class Server(uvicorn.Server):
         service: Service,
         *,
         grace: float,
+        on_start: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Connection,
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -98,7 +102,13 @@ class Server(uvicorn.Server):
         self.stopped_by: int | None = None
         self._service = service
         self._grace = grace
+        self._on_start = on_start
         self._on_stop = on_stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come."""

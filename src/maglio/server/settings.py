@@ -21,6 +21,7 @@ from maglio.speculation import Speculation
 
 ANY_NAME = "*"
 """Among a model's names: it answers to every one."""
+_LONGEST_NAME = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +56,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_int("max_tokens", self.max_tokens, 1, MAX_TOKEN_ID)
-        if not self.names or any(not name or len(name) > 256 for name in self.names):
+        if not self.names or any(not name or len(name) > _LONGEST_NAME for name in self.names):
             raise InvalidArgumentError(
-                f"the model is called {list(self.names)!r:.200}; a name has 1 to 256 characters"
+                f"the model is called {list(self.names)!r:.200}; a name has 1 to "
+                f"{_LONGEST_NAME} characters"
             )
 
     @property
@@ -74,7 +76,8 @@ class Settings:
         if not asked:  # some clients have an empty name for the only model
             return self.names[0]
         own = (self.names[0], f"{self.names[0]}.gguf")
-        if asked in own or any(fnmatchcase(asked, name) for name in self.names[1:]):
+        is_short = len(asked) <= _LONGEST_NAME  # every event of a stream repeats it
+        if asked in own or (is_short and any(fnmatchcase(asked, name) for name in self.names[1:])):
             return asked
         raise not_found(
             f"The model `{asked:.200}` does not exist. This server has: "

@@ -18,7 +18,7 @@ from maglio.server.schema.drafting import References, SpeculativeField
 from maglio.server.schema.messages import ToolName
 from maglio.server.schema.sampling import Share
 from maglio.server.schema.texts import StopText
-from maglio.server.schema.wire import Body, Open
+from maglio.server.schema.wire import Body, Many, Open
 
 _ON_THE_SERVER = "nothing but the model runs here; clients run tools"
 
@@ -64,7 +64,7 @@ class SearchResultBlock(Open):
 
     type: Literal["search_result"]
     title: str
-    content: list[TextBlock]
+    content: Many[TextBlock]
 
 
 class PlainSource(Open):
@@ -86,7 +86,7 @@ class SystemBlock(Open):
     """Instructions in the middle of a conversation."""
 
     type: Literal["mid_conv_system"]
-    content: list[TextBlock]
+    content: Many[TextBlock]
 
 
 def _blocks(content: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
@@ -124,7 +124,7 @@ class ToolResultBlock(Open):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Annotated[list[ResultBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
+    content: Annotated[Many[ResultBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
     is_error: bool = False
 
 
@@ -148,7 +148,7 @@ class Turn(Open):
     """One message."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[list[Block], BeforeValidator(_blocks)]
+    content: Annotated[Many[Block], BeforeValidator(_blocks)]
 
 
 class Tool(Open):
@@ -223,8 +223,8 @@ class CountRequest(Body):
     }
 
     model: str
-    messages: Annotated[list[Turn], Field(min_length=1)]
-    system: Annotated[list[TextBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
+    messages: Annotated[Many[Turn], Field(min_length=1)]
+    system: Annotated[Many[TextBlock], BeforeValidator(_blocks)] = Field(default_factory=list)
     tools: Annotated[
         list[Annotated[Tool, BeforeValidator(_client_tool)]], Field(max_length=limits.TOOLS)
     ] = Field(default_factory=list)

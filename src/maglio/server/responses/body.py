@@ -17,7 +17,7 @@ from maglio.server.schema.drafting import References, SpeculativeField
 from maglio.server.schema.messages import ToolName
 from maglio.server.schema.sampling import Share
 from maglio.server.schema.texts import Content
-from maglio.server.schema.wire import Body, Open, Wire
+from maglio.server.schema.wire import Body, Many, Open, Wire
 
 _NOT_STORED = "nothing is stored here; send the whole conversation as input"
 
@@ -41,7 +41,7 @@ class ReasoningItem(Open):
     (:mod:`maglio.server.responses.reasoning`)."""
 
     type: Literal["reasoning"]
-    content: list[ReasoningPart] | None = None
+    content: Many[ReasoningPart] | None = None
     encrypted_content: str | None = None
 
 
@@ -108,7 +108,7 @@ class Namespace(Open):
 
     type: Literal["namespace"]
     name: ToolName
-    tools: list[FunctionTool]
+    tools: Many[FunctionTool]
 
     @property
     def functions(self) -> list[FunctionTool]:
@@ -207,14 +207,14 @@ class ResponsesRequest(Body):
     }
 
     model: str | None = None
-    input: Annotated[list[Item], BeforeValidator(_input)] = Field(default_factory=list)
+    input: Annotated[Many[Item], BeforeValidator(_input)] = Field(default_factory=list)
     instructions: str | None = None
     tools: Tools = Field(default_factory=list)
     tool_choice: JsonValue = "auto"
     parallel_tool_calls: bool = True
     reasoning: Reasoning | None = None
     text: Text | None = None
-    include: list[str] = Field(default_factory=list)
+    include: Many[str] = Field(default_factory=list)
     max_output_tokens: Annotated[int, Field(ge=1, le=MAX_TOKEN_ID)] | None = None
     temperature: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
     top_p: Share | None = None

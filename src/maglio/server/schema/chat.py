@@ -15,6 +15,7 @@ from maglio.server import limits
 from maglio.server.schema.formats import ResponseFormat
 from maglio.server.schema.generating import GeneratingBody, MaxTokens
 from maglio.server.schema.messages import Message, Tool, ToolChoiceField
+from maglio.server.schema.wire import Many
 
 _NO_SOUND = "answers are text"
 
@@ -31,7 +32,7 @@ class ChatRequest(GeneratingBody):
         "web_search_options": ("nothing is fetched", ()),
     }
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[Many[Message], Field(min_length=1)]
     max_completion_tokens: MaxTokens | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=limits.LOGPROBS)] | None = None

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from maglio.server.schema.texts import Content
-from maglio.server.schema.wire import Open, Wire
+from maglio.server.schema.wire import Many, Open, Wire
 
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
 
@@ -40,7 +40,7 @@ class Message(Open):
     content: Content = None
     name: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Many[ToolCall] | None = None
     tool_call_id: str | None = None
 
 

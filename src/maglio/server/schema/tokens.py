@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from maglio.checks import MAX_TOKEN_ID
-from maglio.server.schema.wire import Body
+from maglio.server.schema.wire import Body, Many
 
 TokenId = Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]
 
@@ -29,4 +29,4 @@ class DetokenizeRequest(Body):
     """Tokens to be joined to a text."""
 
     model: str | None = None
-    tokens: list[TokenId]
+    tokens: Many[TokenId]

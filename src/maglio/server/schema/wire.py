@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from maglio.server.errors import ApiError
 
+X = TypeVar("X")
 T = TypeVar("T", bound="Body")
+Many = Annotated[list[X], Field(fail_fast=True)]
+"""A list of any length. Checking it stops at the first fault, since every fault takes memory."""
 _SHOWN = 60
+_UNKNOWN = "unknown_name"
+_LONGEST_NAME = 100
 
 
 class Wire(BaseModel):
@@ -25,6 +30,17 @@ class Wire(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=()
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_names(cls, given: Any) -> Any:  # noqa: ANN401  # whatever JSON holds
+        """Refuse the first name that is not known; pydantic would list them all."""
+        if isinstance(given, Mapping) and cls.model_config["extra"] == "forbid":
+            known = _names(cls)
+            for name in given:
+                if name not in known:
+                    raise PydanticCustomError(_UNKNOWN, "{name}", {"name": name[:_LONGEST_NAME]})
+        return given
 
 
 class Open(Wire):
@@ -75,16 +91,17 @@ def _counts(kind: type[Body], name: str, value: object) -> bool:
         if value is None or value in neutral:
             return False
         raise ApiError(f"{name} is not supported: {why}", param=name, code="unsupported_parameter")
+    name = name[:_LONGEST_NAME]
     near = difflib.get_close_matches(name, _names(kind), 1, 0.75)
     hint = f". Did you mean {near[0]}?" if near else ""
     raise ApiError(
-        f"Unrecognized request argument supplied: {name:.100}{hint}",
-        param=name[:100],
+        f"Unrecognized request argument supplied: {name}{hint}",
+        param=name,
         code="unknown_parameter",
     )
 
 
-def _names(kind: type[Body]) -> set[str]:
+def _names(kind: type[Wire]) -> set[str]:
     return {field.alias or name for name, field in kind.model_fields.items()}
 
 
@@ -97,7 +114,8 @@ def _told(fault: ErrorDetails) -> ApiError:
             param=param,
             code="missing_required_parameter",
         )
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] == _UNKNOWN:
+        param += f".{what}"
         return ApiError(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
     is_type = fault["type"].endswith("_type")
     noun, code = ("type", "invalid_type") if is_type else ("value", "invalid_value")

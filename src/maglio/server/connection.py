@@ -1,0 +1,77 @@
+"""HTTP on a connection: uvicorn's, with heads that are bounded in bytes and in time.
+
+Boundary: bytes of a connection; what is asked is not looked at. The time and the length of a body
+are bounded where it is read, :mod:`maglio.server.body`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from maglio.server import limits
+
+_TOO_LONG = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that is closed when a head does not come, or does not end."""
+
+    _unread = 0  # bytes since the last part of a request that was whole
+    _is_in_body = False
+    _deadline: asyncio.TimerHandle | None = None  # of a head
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client is there."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """It has sent something."""
+        if self._deadline is None and not self._is_in_body:
+            self._await_head()
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > limits.HEAD_BYTES and not self.transport.is_closing():
+            self.transport.write(_TOO_LONG)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """A head is whole."""
+        self._stop_waiting()
+        self._unread, self._is_in_body = 0, True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request is whole."""
+        self._unread, self._is_in_body = 0, False
+        super().on_message_complete()
+
+    def _await_head(self) -> None:
+        self._deadline = self.loop.call_later(limits.HEAD_SECONDS, self._end_waiting)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end_waiting(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._await_head()  # the request before is being answered
+        elif not self.transport.is_closing():
+            self.transport.close()
