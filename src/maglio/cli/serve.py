@@ -92,9 +92,14 @@ def serve(
         prefixes = streams.prefixes(model, shared=serving.share_prefixes)
         service = Service(model, parallel=streams.parallel, queue=serving.queue, prefixes=prefixes)
         app = create_app(service, settings, RequestLog(serving.log_format))
-        server = Server(app, service, grace=serving.grace, on_stop=lambda: _say_stop(serving.grace))
+        server = Server(
+            app,
+            service,
+            grace=serving.grace,
+            on_start=lambda: _say_start(bound, settings, is_private=private),
+            on_stop=lambda: _say_stop(serving.grace),
+        )
         with _kept(prefixes, serving.cache_dir):
-            _say_start(bound, settings, is_private=private)
             stopped_by = run(server, bound)
     if stopped_by == signal.SIGINT:
         raise typer.Exit(130)

@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
         app: the application.
         service: what it runs requests on.
         grace: seconds that requests get to finish.
+        on_start: called when clients can connect.
         on_stop: called when the first signal has come.
     """
 
@@ -79,6 +80,7 @@ class Server(uvicorn.Server):
         service: Service,
         *,
         grace: float,
+        on_start: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
@@ -98,6 +100,7 @@ class Server(uvicorn.Server):
         self.stopped_by: int | None = None
         self._service = service
         self._grace = grace
+        self._on_start = on_start
         self._on_stop = on_stop
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -108,6 +111,11 @@ class Server(uvicorn.Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         self._on_stop()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing more, and finish what runs; what does not is told so."""
