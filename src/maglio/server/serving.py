@@ -119,6 +119,11 @@ class Server(uvicorn.Server):
             signal.signal(number, signal.SIG_DFL)
         self._on_stop()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._on_start()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing more, and finish what runs; what does not is told so."""
         loop = asyncio.get_running_loop()
