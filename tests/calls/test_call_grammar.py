@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.calls import ROWS, CallFormat, format_of
+from maglio.calls import ROWS, CallFormat, format_of, values
 from maglio.calls.rows import HERMES, Thinking
 from maglio.errors import GrammarError, InvalidArgumentError
 from maglio.grammar import Grammar, GrammarCompiler
@@ -289,6 +289,25 @@ def test_sixty_tools_of_a_hundred_kilobytes_fit(name):
     assert setting.accepts(setting.form.grammar(tools), text)
     assert called(setting, text, tools)[1] == [call]
     assert not setting.accepts(setting.form.grammar(tools), text.replace("tool_59", "tool_60"))
+
+
+@pytest.mark.parametrize("name", ["qwen3-coder", "gemma4", "lfm2"])
+def test_a_grammar_that_would_be_too_long_is_not_written_to_its_end(monkeypatch, name):
+    """Each argument takes a copy of what the schema defines."""
+    setting = Setting(TEMPLATES[name], control=True)
+    parameters = {
+        "type": "object",
+        "properties": {f"p{i}": {"type": "integer"} for i in range(500)},
+        "$defs": {"long": {"description": "x" * 100_000}},
+    }
+    written = []
+    json_value = values.json_value
+    monkeypatch.setattr(
+        values, "json_value", lambda *of, **how: written.append(1) or json_value(*of, **how)
+    )
+    with pytest.raises(GrammarError, match="smaller schemas"):
+        setting.form.grammar([{"function": {"name": "f", "parameters": parameters}}])
+    assert 0 < len(written) < 200
 
 
 def test_tools_and_choices_that_do_not_fit_are_refused():

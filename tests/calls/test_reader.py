@@ -18,6 +18,7 @@ from maglio.calls import (
     ContentText,
     ReasoningText,
     format_of,
+    typed,
 )
 from maglio.calls.rows import THINKING
 from maglio.text import ChatTemplate
@@ -275,6 +276,17 @@ def test_what_is_written_without_quotes_has_the_type_of_the_schema(argument, tex
     reader = AnswerReader(ROW["qwen3-coder"], None, tools=TOOLS)
     _, _, told = summed(read(reader, [BARE.format(argument, text)]))
     assert [json.loads(arguments) for _, arguments in told] == [{argument: value}]
+
+
+@pytest.mark.parametrize("width", [1, 2, 50])
+def test_a_schema_that_leads_back_to_itself_is_looked_at_once(monkeypatch, width):
+    looked = []
+    target = typed._target
+    monkeypatch.setattr(typed, "_target", lambda *given: looked.append(1) or target(*given))
+    tree = {"anyOf": [{"$ref": "#/$defs/tree"}, *[{"oneOf": [{"$ref": "#/$defs/tree"}]}] * width]}
+    parameters = {"properties": {"x": tree}, "$defs": {"tree": tree}}
+    assert typed.types_of(tree, parameters) == typed.ALL_TYPES
+    assert len(looked) <= width + 1
 
 
 @pytest.mark.parametrize(

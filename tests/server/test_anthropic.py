@@ -16,7 +16,8 @@ import maglio
 from maglio.server.anthropic.answer import Message
 from maglio.server.anthropic.body import MessagesRequest
 from maglio.server.anthropic.conversation import chat_request
-from maglio.server.delta import ContentText, Finished
+from maglio.server.delta import CallArguments, CallBegan, ContentText, Finished
+from maglio.server.endpoint import document
 from maglio.server.schema.wire import read
 from support.agent_bodies import claude_code
 from support.http_server import Running, running
@@ -194,6 +195,19 @@ def test_a_call_that_was_cut_off_keeps_what_there_is() -> None:
         message.push(delta)
     assert message.document["content"][-1]["input"] == {"path": "a.py"}
     assert message.document["stop_reason"] == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": "\\ud800"}', '{"a": 1e999}', '{"a": ' + "1" * 5000 + "}", '{"a":' + "[" * 300],
+)
+def test_arguments_that_clients_could_not_read_are_given_as_text(arguments: str) -> None:
+    message = Message("msg_1", "tiny", prompt=1, cached=0)
+    message.push(CallBegan(0, 0, "call_1", "look"))
+    message.push(CallArguments(0, 0, arguments))
+    message.push(Finished(0, "tool_calls", USAGE))
+    sent = bytes(document(message.document).body)
+    assert json.loads(sent)["content"][-1]["input"] == {"INVALID_JSON": arguments}
 
 
 def test_an_error_in_the_middle_of_a_stream_is_an_event(

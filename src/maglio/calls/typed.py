@@ -11,16 +11,33 @@ _MAX_DEPTH = 16
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def types_of(schema: object, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
+def types_of(schema: object, root: Mapping[str, Any]) -> frozenset[str]:
     """Return the JSON types that a schema allows, ``integer`` as ``number``.
 
     Args:
         schema: of one argument.
         root: the schema of all, which ``$ref`` looks into.
-        depth: of the ``$ref`` and choices followed to get here.
     """
+    return _types(schema, root, 0, {})
+
+
+def _types(
+    schema: object, root: Mapping[str, Any], depth: int, known: dict[int, frozenset[str]]
+) -> frozenset[str]:
+    """The same, after ``depth`` choices and ``$ref``; ``known`` has those of other schemas."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return ALL_TYPES
+    # A schema that comes again, in itself or beside itself, is not looked at again: choices among
+    # schemas that lead back to them would take for ever.
+    if id(schema) not in known:
+        known[id(schema)] = ALL_TYPES
+        known[id(schema)] = _types_here(schema, root, depth, known)
+    return known[id(schema)]
+
+
+def _types_here(
+    schema: Mapping[str, Any], root: Mapping[str, Any], depth: int, known: dict[int, frozenset[str]]
+) -> frozenset[str]:
     types = ALL_TYPES
     if "type" in schema:
         named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -30,10 +47,10 @@ def types_of(schema: object, root: Mapping[str, Any], depth: int = 0) -> frozens
             types &= {_type_of(value) for value in values}
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list):
-            options = [types_of(option, root, depth + 1) for option in schema[key]]
+            options = [_types(option, root, depth + 1, known) for option in schema[key]]
             types &= frozenset().union(*options)
     if isinstance(schema.get("$ref"), str):
-        types &= types_of(_target(schema["$ref"], root), root, depth + 1)
+        types &= _types(_target(schema["$ref"], root), root, depth + 1, known)
     return types or ALL_TYPES
 
 

@@ -43,7 +43,7 @@ class Values(ABC):
             member = f"{self.any_key(depth)} {self.anything()}"
             return f"({member} ({literal(self.comma)} {member})*)?"
         required = schema.get("required")
-        required = required if isinstance(required, list) else []
+        required = set(map(str, required)) if isinstance(required, list) else set()
         rest, only = '""', '""'  # what follows a member, and what comes where there was none
         for name in sorted(properties, reverse=True) if self.sorts else reversed(list(properties)):
             member = f"{self.key(str(name), depth)} {self.value(properties[name], depth + 1)}"

@@ -10,12 +10,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from maglio.errors import GrammarError
+from maglio.grammar.value import MAX_SOURCE
+
 ONE_LINE: Mapping[str, Any] = {
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
 }
 """Options that make JSON come on one line, as ``json.dumps`` writes it."""
+
+_MOST_WRITTEN = 16 * MAX_SOURCE
+"""Most characters of rules, those that are written again included."""
 
 
 def pattern(text: str) -> str:
@@ -42,6 +48,9 @@ def json_value(schema: Mapping[str, Any], *, lenient: bool) -> str:
 class Rules:
     """A grammar that is being written.
 
+    Its methods raise :class:`~maglio.errors.GrammarError` when far more is written than a grammar
+    may have, since schemas may ask for more than there is memory and time for.
+
     Args:
         control: ids of control tokens, by their names.
     """
@@ -53,9 +62,11 @@ class Rules:
         self._lines: list[str] = []
         self._made: dict[str, str] = {}
         self._named: set[str] = set()
+        self._written = 0
 
     def rule(self, body: str) -> str:
         """Add a rule and return its name; the same body is the same rule."""
+        self._count(body)
         if body not in self._made:
             self._made[body] = f"r{len(self._made)}"
             self._lines.append(f"{self._made[body]}: {body}")
@@ -67,6 +78,7 @@ class Rules:
 
     def named(self, name: str, body: str) -> None:
         """Add a rule that may name itself."""
+        self._count(body)
         self._named.add(name)
         self._lines.append(f"{name}: {body}")
 
@@ -116,6 +128,14 @@ class Rules:
         name = f"TEXT{len(self._lines)}"
         self._lines.append(f"{name}: /(?s:.+)/{_but(unless)}")
         return f"{name}?"
+
+    def _count(self, body: str) -> None:
+        self._written += len(body)
+        if self._written > _MOST_WRITTEN:
+            raise GrammarError(
+                f"the grammar of the tools is longer than {MAX_SOURCE} bytes; give fewer tools, or "
+                "smaller schemas"
+            )
 
     def grammar(self, start: str) -> str:
         """Return the whole grammar."""

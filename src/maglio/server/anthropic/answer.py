@@ -5,6 +5,7 @@ Boundary: from neutral deltas to documents.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic_core import from_json
@@ -22,6 +23,8 @@ from maglio.server.usage import Usage
 _SIGNATURE = "unsigned"
 """Stands where Anthropic signs thinking. Nothing here looks at it; clients want there to be one."""
 
+_UNREADABLE = "INVALID_JSON"
+"""Anthropic's name for arguments that cannot be read, given as their text."""
 _REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
 Event = dict[str, Any]
@@ -118,8 +121,17 @@ class Message:
         block = self._blocks[index]
         if index not in self._arguments:
             return dict(block)
-        # An answer that was cut off may end within the arguments.
-        return block | {"input": from_json(self._arguments[index], allow_partial=True)}
+        return block | {"input": _input(self._arguments[index])}
+
+
+def _input(arguments: str) -> Any:  # noqa: ANN401  # whatever JSON holds
+    """Arguments as a value. An answer that was cut off may end within them."""
+    try:
+        value = from_json(arguments, allow_partial=True, allow_inf_nan=False)
+        json.dumps(value, allow_nan=False)  # 1e999 was read as infinity
+    except ValueError:  # half a character, a number out of range, or too deep: not all refuse that
+        return {_UNREADABLE: arguments}
+    return value
 
 
 def usage_document(usage: Usage) -> dict[str, int]:
