@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from maglio.default_model import default_model_path
 from maglio.engine.registry import open_model
 from maglio.errors import InvalidArgumentError
 from maglio.model import Model
+from maglio.sources.find import find_model
 
 
 def load(
@@ -26,8 +26,9 @@ def load(
     """Load a model.
 
     Args:
-        path: a GGUF file, of a split model its first part; the installed default model when
-            ``None``.
+        path: a GGUF file, of a split model its first part; ``hf:OWNER/REPO[:QUANT]`` for a model of
+            the hub, which is downloaded once and needs the extra ``hub``; ``ollama:NAME[:TAG]`` for
+            one in ollama's store; the installed default model when ``None``. docs/hub.md.
         engine: ``native``, Maglio's own, which ``auto`` stands for; or the name of an engine that
             another package brings.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
@@ -43,13 +44,15 @@ def load(
         options: more options of the engine.
 
     Raises:
-        ModelFileError: the file is missing, damaged, of an unsupported kind, or was written to
-            while it was read.
+        ModelFileError: the file is missing, damaged, of an unsupported kind, was written to
+            while it was read, or cannot be downloaded.
+        MaglioError: an extra is not installed; says which.
         InvalidArgumentError: an argument is out of range, or the engine does not have it.
         OutOfMemoryError: the model and a short KV cache do not fit in memory.
 
     Warns:
-        RuntimeWarning: the file in the cache cannot be used, or not be written.
+        RuntimeWarning: the file in the cache cannot be used, or not be written; the hub cannot be
+            reached, and what was downloaded before is used.
     """
     if not isinstance(path, (str, os.PathLike, type(None))):
         raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")
@@ -58,7 +61,7 @@ def load(
         given["cache"] = cache
     if on_load is not None:
         given["on_load"] = on_load
-    opened = open_model(engine, Path(default_model_path() if path is None else path), given)
+    opened = open_model(engine, find_model(path), given)
     return Model(
         opened.engine,
         opened.tokenizer,

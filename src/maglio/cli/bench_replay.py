@@ -20,10 +20,10 @@ from maglio.bench.judge import DataSet, Result, judge, load_data_set, vocabulary
 from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.bench.policies import POLICIES, find_policies
 from maglio.bench.stream import ModelText
-from maglio.default_model import default_model_path
 from maglio.draft.calibration import EVIDENCE
 from maglio.gguf import ModelFile
 from maglio.native_model import read_chat_template, read_tokenizer
+from maglio.sources.find import find_model
 from maglio.text import ChatTemplate
 
 ARCTIC = "suffix-decoding is ArcticInference's own code"
@@ -67,7 +67,7 @@ def replay(
 
     @cache
     def load_text() -> ModelText:
-        file = ModelFile(default_model_path() if tokenizer is None else tokenizer)
+        file = ModelFile(find_model(tokenizer))
         read = read_tokenizer(file)
         return ModelText(read, ChatTemplate(read_chat_template(file), read))
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from maglio.cli.command import LlamaCommand
-from maglio.cli.options import ModelOption
-from maglio.default_model import default_model_path
+from maglio.cli.model_choice import ModelChoice
+from maglio.cli.option_groups import with_option_groups
 from maglio.draft.reference import save_index
 from maglio.errors import InvalidArgumentError
 from maglio.gguf import ModelFile
@@ -26,7 +26,9 @@ def _group() -> None:
 
 
 @app.command(cls=LlamaCommand)
+@with_option_groups
 def build(
+    *,
     paths: Annotated[
         list[Path], typer.Argument(help="Text files, or folders of them.", show_default=False)
     ],
@@ -34,12 +36,12 @@ def build(
         Path,
         typer.Option("--output", "-o", help="Index file to write, such as docs.maglio."),
     ],
-    model: ModelOption = None,
+    choice: ModelChoice,
 ) -> None:
     """Index text with a model's tokenizer, for --reference."""
     if output.suffix != INDEX_SUFFIX:
         raise InvalidArgumentError(f"the index file must be named *{INDEX_SUFFIX}, not {output}")
-    tokenizer = read_tokenizer(ModelFile(default_model_path() if model is None else model))
+    tokenizer = read_tokenizer(ModelFile(choice.find()))
     index = index_files(paths, tokenizer, progress=_report)
     save_index(index, output, fingerprint=tokenizer.fingerprint)
     size = output.stat().st_size

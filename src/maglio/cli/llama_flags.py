@@ -49,7 +49,7 @@ _SAMPLER = "this way of sampling is not supported"
 _GRAMMAR = "constraining the output is not supported yet"
 _ADAPTER = "adapters are not supported; merge it into the model file"
 _POSITIONS = "positions are scaled as the model file says, and cannot be changed"
-_DOWNLOAD = "nothing is downloaded; get the file and name it with --model"
+_DOWNLOAD = "models are downloaded from the hub alone, with --hf-repo; name others with --model"
 _TEMPLATE = "conversations are written as the model file says"
 _ONE_CACHE = "keys and values are kept alike; choose how with --kv-cache"
 _IMAGES = "images and sound are not supported"
@@ -133,7 +133,6 @@ _FLAGS = (
     _ignored("--reasoning-format", n_values=1),
     # What is the case anyway.
     ForeignFlag(names=("--jinja",), silent=True),
-    ForeignFlag(names=("--offline",), silent=True),
     ForeignFlag(names=("--no-context-shift",), silent=True),
     # What another command does.
     _ignored("-st", "--single-turn"),
@@ -174,8 +173,6 @@ _FLAGS = (
     _refused(_POSITIONS, "-gan", "--grp-attn-n", neutral=("1",)),
     _refused("the model file is used as it is", "--override-kv"),
     _refused(_DOWNLOAD, "-mu", "--model-url"),
-    _refused(_DOWNLOAD, "-hf", "-hfr", "--hf-repo"),
-    _refused(_DOWNLOAD, "-hff", "--hf-file"),
     _refused(_DOWNLOAD, "-dr", "--docker-repo"),
     _refused(_IMAGES, "-mm", "--mmproj"),
     _refused(_IMAGES, "--image"),

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import maglio
-from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption, thread_count
+from maglio.cli.model_choice import ModelChoice
+from maglio.cli.options import KvCacheOption, ThreadsOption, thread_count
 from maglio.cli.terminal import LoadProgress
-from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
 
 _DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(ModelChoice):
     """The model and its size in memory."""
 
-    model: ModelOption = None
     n_ctx: Annotated[
         int,
         typer.Option(
@@ -43,10 +43,11 @@ class ModelOptions:
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
-        n_ctx = self.n_ctx or self._whole_context()
+        path = self.find()
+        n_ctx = self.n_ctx or _whole_context(path)
         with LoadProgress() as progress:
             return maglio.load(
-                self.model,
+                path,
                 n_ctx=n_ctx,
                 threads=thread_count(self.threads),
                 kv_cache=self.kv_cache,
@@ -54,7 +55,8 @@ class ModelOptions:
                 on_load=progress,
             )
 
-    def _whole_context(self) -> int:
-        file = ModelFile(self.model or default_model_path())
-        architecture = file.text("general.architecture")
-        return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)
+
+def _whole_context(path: Path) -> int:
+    file = ModelFile(path)
+    architecture = file.text("general.architecture")
+    return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)

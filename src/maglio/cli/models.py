@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from maglio.cli.model_choice import ModelChoice
+from maglio.cli.option_groups import with_option_groups
 from maglio.inspection import Inspection, Memory, inspect, supported
 from maglio.kept_weights import MOST_BYTES, kept_files, kept_folder
 
@@ -42,15 +44,21 @@ def models(as_json: JsonOption = False) -> None:
     _print_line("kept weights", [str(kept_folder()), number, sizes], separator=", ")
 
 
+@with_option_groups
 def inspect_file(
-    file: Annotated[Path, typer.Argument(help="GGUF file.", show_default=False)],
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="The same as --model.", show_default=False),
+    ] = None,
+    choice: ModelChoice,
     as_json: JsonOption = False,
 ) -> None:
     """Print what a model file is and whether it runs here. Reads its header only.
 
     The exit status is 0 if it runs, and 1 if not.
     """
-    seen = inspect(file)
+    seen = inspect(choice.find(file))
     if as_json:
         fields = {**asdict(seen), "path": str(seen.path), "runs": seen.runs}
         print(json.dumps(fields, ensure_ascii=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,15 +16,6 @@ SAMPLING = "Sampling"
 DRAFTING = "Speculation"
 OUTPUT = "Output"
 
-ModelOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help="GGUF file. Default: SmolLM2-135M-Instruct, if installed.",
-        show_default=False,
-    ),
-]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(

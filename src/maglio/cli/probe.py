@@ -13,7 +13,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import maglio
-from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption
+from maglio.cli.model_choice import ModelChoice
+from maglio.cli.option_groups import with_option_groups
+from maglio.cli.options import KvCacheOption, ThreadsOption
 from maglio.cli.terminal import LoadProgress
 from maglio.economics.probe import (
     CONTEXTS,
@@ -32,12 +34,14 @@ from maglio.model import Model
 _PLOT_WIDTH = 48
 
 
+@with_option_groups
 def probe(
+    *,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="GGUF file; same as --model.", show_default=False),
+        typer.Argument(metavar="[MODEL]", help="The same as --model.", show_default=False),
     ] = None,
-    model: ModelOption = None,
+    choice: ModelChoice,
     context: Annotated[
         list[int] | None,
         typer.Option(
@@ -64,15 +68,14 @@ def probe(
     ] = False,
 ) -> None:
     """Measure the cost of verify steps and keep it as this machine's profile of the model."""
-    if file is not None and model is not None:
-        raise InvalidArgumentError("give the model either as an argument or with --model")
     if show and clear:
         raise InvalidArgumentError("give either --show or --clear")
     contexts = sorted(set(context or CONTEXTS))
     n_ctx = contexts[-1] + 1 + DRAFTS[-1]
+    path = choice.find(file)
     with LoadProgress() as progress:
         loaded = maglio.load(
-            file or model, n_ctx=n_ctx, threads=threads, kv_cache=kv_cache, on_load=progress
+            path, n_ctx=n_ctx, threads=threads, kv_cache=kv_cache, on_load=progress
         )
     key = loaded.profile_key
     if key is None:

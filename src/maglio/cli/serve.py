@@ -80,6 +80,7 @@ def serve(
         settings = served_settings(
             model,
             names=serving.alias or (),
+            called=loading.names(),
             max_tokens=max_tokens,
             chat_template=chat_template,
             variables=variables,

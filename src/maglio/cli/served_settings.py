@@ -22,6 +22,7 @@ def served_settings(
     model: maglio.Model,
     *,
     names: Sequence[str],
+    called: Sequence[str] = (),
     max_tokens: int,
     chat_template: str | None,
     variables: str | None,
@@ -35,6 +36,7 @@ def served_settings(
     Args:
         model: answers.
         names: what it is called besides its own name.
+        called: names that come before that.
         max_tokens: of ``--max-tokens``.
         chat_template: of ``--chat-template``.
         variables: of ``--chat-template-kwargs``.
@@ -52,7 +54,7 @@ def served_settings(
     if chat_template is not None:
         model.chat_template.check_name(chat_template)
     return Settings(
-        names=(model.name.removesuffix(".gguf"), *names),
+        names=(*called, model.name.removesuffix(".gguf"), *names),
         sampling=sampling.params(model.tokenizer),
         seed=None if sampling.seed == RANDOM_SEED else sampling.seed,
         speculation=speculation,

@@ -12,14 +12,14 @@ from typing import Annotated, Literal
 import typer
 
 from maglio.cli.llama_vocabulary import llama_ids
+from maglio.cli.model_choice import ModelChoice
+from maglio.cli.option_groups import with_option_groups
 from maglio.cli.options import (
     ChatTemplateOption,
-    ModelOption,
     TemplateVariablesOption,
     template_variables,
 )
 from maglio.cli.text_options import read_bytes, without_bom
-from maglio.default_model import default_model_path
 from maglio.gguf import ModelFile
 from maglio.native_model import read_chat_template, read_tokenizer
 from maglio.text import ChatTemplate, Tokenizer
@@ -28,9 +28,11 @@ from maglio.text.template import Message
 _CONTEXT = 4  # tokens shown on either side of a difference
 
 
+@with_option_groups
 def tokenize(
+    *,
     file: Annotated[Path, typer.Argument(help="Text file; '-' reads stdin.", show_default=False)],
-    model: ModelOption = None,
+    choice: ModelChoice,
     special: Annotated[
         bool,
         typer.Option(
@@ -57,7 +59,7 @@ def tokenize(
     ] = None,
 ) -> None:
     """Print the token ids of a text, one per line."""
-    path = default_model_path() if model is None else model
+    path = choice.find()
     model_file = ModelFile(path)
     tokenizer = read_tokenizer(model_file)
     data = without_bom(read_bytes(file))
