@@ -258,11 +258,14 @@ struct Fill {
     const std::vector<uint8_t> source = random_weights(type, rows * cols);
     std::memcpy(table.data(), source.data(), source.size());
   }
-  void operator()(const std::string&, maglio::Vector& v, int size,
+  void operator()(const std::string& name, maglio::Vector& v, int size,
                   maglio::Presence presence = maglio::kRequired, maglio::RowOrder order = {},
                   int = 1) const {
     if (presence == maglio::kRequired || (presence == maglio::kIfPresent && biases)) {
-      const std::vector<float> values = vector(size);
+      std::vector<float> values = vector(size);
+      if (name == "ssm_a") {  // states would grow without end
+        for (float& value : values) value = -value;
+      }
       v.assign(static_cast<size_t>(maglio::padded(order.placed(size))), 0.0f);
       const std::vector<int32_t> from = rows_in(size, order);
       for (size_t i = 0; i < from.size(); ++i) {
