@@ -128,8 +128,8 @@ def equal(
 def serve_options(args: argparse.Namespace, setup: str) -> Iterable[str]:
     """Of `maglio serve`."""
     model = () if args.model is None else ("--model", str(args.model))
-    common = ("--ctx-size", str(args.context), "--log-format", "off", "--queue", "1000")
-    return (*model, *common, *SETUPS[setup])
+    size = ("--ctx-size", str(args.context), "--threads", str(args.threads))
+    return (*model, *size, "--log-format", "off", "--queue", "1000", *SETUPS[setup])
 
 
 def main() -> None:
@@ -139,6 +139,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a GGUF file; the default model otherwise")
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=2048)
     parser.add_argument("--setups", nargs="+", default=list(SETUPS), choices=list(SETUPS))
     args = parser.parse_args()
@@ -148,7 +149,9 @@ def main() -> None:
     for setup in args.setups:
         kv_cache = "q8_0" if setup == "q8_0" else "f16"
         if kv_cache not in expected:
-            model = maglio.load(args.model, n_ctx=args.context, kv_cache=kv_cache)
+            model = maglio.load(
+                args.model, n_ctx=args.context, threads=args.threads, kv_cache=kv_cache
+            )
             expected[kv_cache] = []
             for number, question in enumerate(asked):
                 expected[kv_cache].append(alone(model, question))

@@ -52,6 +52,7 @@ class Soak:
     outcomes: Counter[str] = field(default_factory=Counter)
     compared: int = 0
     longest_s: float = 0.0
+    memory_mb: list[int] = field(default_factory=list)  # at every 500th request
     faults: list[str] = field(default_factory=list)
     _answers: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
@@ -69,8 +70,11 @@ class Soak:
             for number in numbers:
                 rng = random.Random(f"{self.args.seed} {number}")
                 await self._ask(number, question(rng, KEYS, self.args.variants), rng)
+                if number % 500 == 0:
+                    self.memory_mb.append(self.server.held().memory >> 20)
                 if number % 100 == 0:
-                    print(f"\r{number} requests", end="", file=sys.stderr, flush=True)
+                    now = f"{number} requests, {self.memory_mb[-1]} MB"
+                    print(f"\r{now}", end="", file=sys.stderr, flush=True)
 
         await asyncio.gather(*(client() for _ in range(self.args.clients)))
 
@@ -245,6 +249,7 @@ def main() -> None:
         "outcomes": dict(sorted(soak.outcomes.items())),
         "compared": soak.compared,
         "longest_s": round(soak.longest_s, 1),
+        "memory_mb": soak.memory_mb,
         "warm": asdict(warm),
         "end": asdict(end),
         "stopped": stopped,

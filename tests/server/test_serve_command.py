@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,9 +20,7 @@ from maglio.server.service import Service
 from maglio.server.serving import Server, open_socket
 from maglio.server.serving import serve as run
 from maglio.server.settings import Settings
-from support.chat_model import TEMPLATE, vocabulary
-from support.gguf_bytes import RawGguf
-from support.models import TINY, write_model
+from support.serve_process import ended, serving, write_served_model
 
 GROUP = typer.main.get_command(app)
 CHAT = "/v1/chat/completions"
@@ -35,42 +29,7 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    from dataclasses import replace
-
-    path = tmp_path_factory.mktemp("serve") / "small.gguf"
-    write_model(path, "llama", replace(TINY["llama"], n_ctx=1 << 16), "Q8_0", seed=3)
-    raw = RawGguf.read(path)
-    for key, value in {**vocabulary(), "tokenizer.chat_template": TEMPLATE}.items():
-        raw.set(key, value)
-    path.write_bytes(raw.to_bytes())
-    return path
-
-
-@contextmanager
-def serving(
-    model: Path, *options: str, **environment: str
-) -> Iterator[tuple[str, subprocess.Popen]]:
-    """Start it on a free port; yields the address and the process."""
-    command = [sys.executable, "-m", "maglio", "serve", "-m", str(model), "--port", "0", *options]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
-    )
-    assert process.stderr is not None
-    try:
-        first, curl = process.stderr.readline(), process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", first)
-        assert found is not None, first + process.stderr.read()
-        assert f"curl {found[0]}{CHAT}" in curl
-        yield found[0], process
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
-
-
-def ended(process: subprocess.Popen) -> tuple[int, str]:
-    assert process.stderr is not None
-    return process.wait(60), process.stderr.read()
+    return write_served_model(tmp_path_factory.mktemp("serve") / "small.gguf")
 
 
 def test_it_serves_and_ends_at_ctrl_c(model):

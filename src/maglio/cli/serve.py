@@ -63,6 +63,7 @@ def serve(
 ) -> None:
     """Serve a model to clients of OpenAI's API."""
     check_extra("maglio serve")
+    from maglio.server.allocator import return_large_blocks
     from maglio.server.app import create_app
     from maglio.server.auth import Keys
     from maglio.server.origin import Origins
@@ -71,6 +72,7 @@ def serve(
     from maglio.server.serving import Server, is_private, open_socket
     from maglio.server.serving import serve as run
 
+    return_large_blocks()
     keys = Keys(access.keys())
     with open_socket(serving.host, serving.port) as bound:
         private = is_private(bound)
