@@ -70,7 +70,7 @@ def test_a_stream_is_as_good_as_a_file(source):
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (b"{", "it is not valid JSON"),
+        (b"{", "it is not valid JSON: EOF while parsing an object at column 1. Nothing"),
         (b'{"custom_id": "a"} x', "it is not valid JSON"),
         (b"\xff", "it is not valid JSON"),
         (b"[]", "must be a JSON object"),
@@ -92,7 +92,8 @@ def test_a_line_that_is_no_request_is_an_error_that_names_it(tmp_path, broken, s
     with pytest.raises(BatchFileError, match=r"requests\.jsonl, line 3: ") as error:
         ids_of(path)
     assert says in str(error.value)
-    assert str(error.value).endswith("Nothing was run")
+    assert str(error.value).endswith(". Nothing was run")
+    assert ".." not in str(error.value)
 
 
 def test_one_error_says_how_many_lines_cannot_be_used(tmp_path):

@@ -94,6 +94,14 @@ def test_a_name_that_is_nearly_one_says_which():
     )
 
 
+def test_what_is_said_of_a_list_is_said_of_what_was_sent():
+    error = refusal(CompletionRequest, {"prompt": ["x"] * 65})
+    assert error.message == (
+        "Invalid value for 'prompt': Value should have at most 64 items, not 65; it is an array "
+        "of 65."
+    )
+
+
 def test_pictures_are_refused_by_name():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "look"}, picture]}]

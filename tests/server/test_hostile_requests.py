@@ -91,6 +91,14 @@ def test_a_prompt_over_the_context_is_told_by_its_code(client):
         assert error(client.post(CHAT, json=body), 400)["code"] == "context_length_exceeded"
 
 
+def test_more_messages_than_the_context_has_tokens_are_not_even_rendered(client, monkeypatch):
+    rendered = []
+    monkeypatch.setattr("maglio.text.renderer.shared.render", rendered.append)
+    many = {"messages": [{"role": "user", "content": ""}] * 2049}
+    assert error(client.post(CHAT, json=many), 400)["code"] == "context_length_exceeded"
+    assert rendered == []
+
+
 def test_a_path_that_is_not_there_is_an_error_object(client):
     assert error(client.post("/v1/embeddings", json={}), 404)["code"] == "unknown_url"
     assert error(client.get(CHAT), 405)["code"] == "method_not_allowed"

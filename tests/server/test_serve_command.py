@@ -142,6 +142,7 @@ def test_an_address_in_use_is_refused_before_the_model_is_loaded():
         (("--host", "no.such.host.invalid"), "--host is 'no.such.host.invalid'"),
         (("--port", "0", "--cors", "example.com"), "--cors is 'example.com'"),
         (("--api-key", ""), "an API key is empty"),
+        (("--cache-dir", "x", "--prefix-cache", "0"), "give either --cache-dir or --prefix-cache"),
         (("--api-key-file", "/dev/null"), "/dev/null has no API key in it"),
         (("--port", "0"), "none.gguf"),
     ],

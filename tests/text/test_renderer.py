@@ -65,6 +65,12 @@ def test_time_grows_with_the_messages(renderer):
     assert renderer.render(request(busy, messages=[{}] * 2000)).plain == "done"
 
 
+def test_that_time_has_a_limit_too(renderer, monkeypatch):
+    monkeypatch.setattr("maglio.text.renderer._MOST_SECONDS", 0.1)
+    with pytest.raises(RenderError, match=r"ran for more than 0\.3 seconds"):
+        renderer.render(request(ENDLESS, messages=[{}] * 100_000))
+
+
 def test_what_is_written_has_a_limit(renderer):
     with pytest.raises(RenderError, match="wrote more than 65536 characters"):
         renderer.render(request("{{ 'a' * 65537 }}"))

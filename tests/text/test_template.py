@@ -96,6 +96,19 @@ def test_a_model_without_a_template_gets_chatml():
     )
 
 
+def test_a_known_template_has_a_limit_on_its_time_where_there_are_many_messages(monkeypatch):
+    asked = []
+    render = renderer.shared.render
+    monkeypatch.setattr(renderer.shared, "render", lambda given: asked.append(1) or render(given))
+    template = ChatTemplate(None, TOKENIZER)
+    messages = [{"role": "user", "content": str(number)} for number in range(513)]
+    begun = template.render(messages[:512], add_generation_prompt=False).text
+    assert asked == []
+    all_of_them = template.render(messages, add_generation_prompt=False).text
+    assert asked == [1]
+    assert all_of_them == begun + "<|im_start|>user\n512<|im_end|>\n"
+
+
 def test_templates_have_what_they_expect():
     source = (
         "{%- for m in messages -%}{{ loop.index0 }}{% if loop.last %}{% break %}{% endif %}"

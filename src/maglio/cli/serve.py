@@ -72,6 +72,10 @@ def serve(
     from maglio.server.serving import Server, is_private, open_socket
     from maglio.server.serving import serve as run
 
+    if serving.cache_dir is not None and streams.prefix_cache == 0:
+        raise InvalidArgumentError(
+            "give either --cache-dir or --prefix-cache 0, which keeps nothing"
+        )
     return_large_blocks()
     keys = Keys(access.keys())
     with open_socket(serving.host, serving.port) as bound:
@@ -111,13 +115,9 @@ def serve(
 @contextmanager
 def _kept(prefixes: PrefixCache | None, folder: Path | None) -> Iterator[None]:
     """Begin with the prefix cache in a folder, and leave it there in the end."""
-    if folder is None:
+    if folder is None or prefixes is None:
         yield
         return
-    if prefixes is None:
-        raise InvalidArgumentError(
-            "give either --cache-dir or --prefix-cache 0, which keeps nothing"
-        )
     prefixes.load(folder)
     yield
     if not prefixes.save(folder):

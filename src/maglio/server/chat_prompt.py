@@ -43,6 +43,7 @@ def chat_prompt(body: ChatRequest, state: ServerState) -> ChatPrompt:
         ChatTemplateError: the template fails, or refuses the messages.
         InvalidArgumentError: the messages hold what no template can be given.
     """
+    _check_count(body, state)
     template, form = state.model.chat_template, state.calls
     messages, rest = list(map(_message, body.messages)), ""
     if body.continue_final_message:
@@ -82,6 +83,16 @@ def tools_of(body: ChatRequest) -> tuple[dict[str, Any], ...]:
     if not body.tools or (body.tool_choice is not None and body.tool_choice.mode == "none"):
         return ()
     return tuple({"type": "function", **tool.model_dump(exclude_unset=True)} for tool in body.tools)
+
+
+def _check_count(body: ChatRequest, state: ServerState) -> None:
+    """Raise for more messages than can be in a prompt, before a template looks at all of them."""
+    n_ctx = state.model.engine.n_ctx
+    if len(body.messages) > n_ctx:
+        raise ContextFullError(
+            f"there are {len(body.messages):,} messages, more than the context of {n_ctx:,} tokens "
+            "can hold; send fewer, or start the server with a larger context"
+        )
 
 
 def _check_length(text: str, state: ServerState) -> None:

@@ -29,6 +29,7 @@ SECONDS = 5.0
 _MEMORY_PER_CHARACTER = 64
 _SECONDS_PER_CHARACTER = 1e-6
 _SECONDS_PER_PAIR = 4e-5  # Gemma 4's looks back through all messages at each: 4e-6 per pair
+_MOST_SECONDS = 60.0  # others wait for it: enough for Gemma 4's with 3,800 messages
 _START_SECONDS = 60.0
 _BYTES_PER_CHARACTER = 6  # the most that JSON makes of one character
 
@@ -64,11 +65,7 @@ class Renderer:
         Raises:
             RenderError: the rendering failed, went over a limit, or its process could not start.
         """
-        messages = request.values.get("messages")
-        pairs = len(messages) ** 2 if isinstance(messages, list) else 0
-        seconds = (
-            self._seconds + _SECONDS_PER_CHARACTER * request.max_output + _SECONDS_PER_PAIR * pairs
-        )
+        seconds = self._seconds + _more_seconds(request)
         memory = self._memory + _MEMORY_PER_CHARACTER * request.max_output
         message = {field.name: getattr(request, field.name) for field in fields(request)}
         message |= {"memory": memory, "seconds": seconds}
@@ -107,6 +104,14 @@ class Renderer:
         process, self._process = self._process, None
         if process is not None:
             process.end()
+
+
+def _more_seconds(request: RenderRequest) -> float:
+    """Time for what a rendering reads and writes."""
+    messages = request.values.get("messages")
+    pairs = len(messages) ** 2 if isinstance(messages, list) else 0
+    seconds = _SECONDS_PER_CHARACTER * request.max_output + _SECONDS_PER_PAIR * pairs
+    return min(seconds, _MOST_SECONDS)
 
 
 class _Process:

@@ -22,6 +22,9 @@ from maglio.text.rendering import RenderError, Rendering, RenderRequest, render
 from maglio.text.stand_ins import StandIns, characters_of, free_base
 from maglio.text.tokenizer import Tokenizer
 
+_MOST_HERE = 512
+"""Most messages that a known template is given without a limit on its time. Some look back through
+all messages at each."""
 MAX_SOURCE = 1 << 18
 """Most characters of a template."""
 BASE_OUTPUT = 1 << 19
@@ -197,6 +200,8 @@ def _now() -> str:
 
 def _rendered(request: RenderRequest) -> Rendering:
     try:
-        return render(request) if is_known(request.source) else renderer.shared.render(request)
+        if is_known(request.source) and len(request.values["messages"]) <= _MOST_HERE:
+            return render(request)
+        return renderer.shared.render(request)
     except RenderError as error:
         raise ChatTemplateError(f"the chat template {error}") from None

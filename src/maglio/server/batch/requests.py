@@ -149,13 +149,14 @@ class RequestFile:
         try:
             document = from_json(line.head, allow_partial=not is_whole, allow_inf_nan=False)
         except ValueError as error:
-            raise self._fault(line, f"it is not valid JSON: {error!s:.200}") from None
+            what = str(error).replace(" at line 1 column ", " at column ")
+            raise self._fault(line, f"it is not valid JSON: {what:.200}") from None
         if not is_whole:
             document = _names(document)
         try:
             found = read(BatchLine, document)
         except ApiError as error:
-            raise self._fault(line, error.message) from None
+            raise self._fault(line, error.message.rstrip(".")) from None
         if found.url not in URLS:
             raise self._fault(
                 line, f"url is {found.url!r:.80}, must be {', '.join(URLS[:-1])} or {URLS[-1]}"

@@ -107,7 +107,7 @@ def _names(kind: type[Wire]) -> set[str]:
 
 def _told(fault: ErrorDetails) -> ApiError:
     param = _path(fault["loc"])
-    what = fault["msg"].removeprefix("Value error, ")
+    what = fault["msg"].replace(" after validation", "")
     if fault["type"] == "missing":
         return ApiError(
             f"Missing required parameter: '{param}'.",
