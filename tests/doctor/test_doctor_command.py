@@ -101,6 +101,7 @@ def test_without_any_model_the_machine_is_shown(monkeypatch, capsys):
 
 
 def test_a_model_that_is_missing_is_an_error(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("CXX", "false")
     status, said = run(monkeypatch, capsys, tmp_path / "none.gguf")
     assert status == 1
     assert "cannot read" in said.err
