@@ -24,10 +24,10 @@ from typing import Protocol
 
 import numpy as np
 
-from machine_speed import MachineSpeed, Rates
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
 from maglio.gguf import ModelFile
+from maglio.machine_speed import MachineSpeed, Rates
 from model_work import ModelWork
 
 ROWS = (1, 2, 4, 8, 16, 32)

@@ -16,7 +16,7 @@ from support.tiny import TinyModels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from machine_speed import MachineSpeed
+from maglio.machine_speed import MachineSpeed
 from model_work import ModelWork
 
 

@@ -7,7 +7,18 @@ import sys
 import typer
 
 import maglio
-from maglio.cli import batch, bench, chat, generate, index, models, probe, serve, tokenize
+from maglio.cli import (
+    batch,
+    bench,
+    chat,
+    doctor,
+    generate,
+    index,
+    models,
+    probe,
+    serve,
+    tokenize,
+)
 from maglio.cli.command import LlamaCommand
 from maglio.cli.interrupts import end_at_next_interrupt, interrupt_once
 from maglio.cli.streams import finish_output, note, prepare
@@ -26,6 +37,7 @@ app.command("serve", cls=LlamaCommand)(serve.serve)
 app.command("batch", cls=LlamaCommand)(batch.batch)
 app.command("probe", cls=LlamaCommand)(probe.probe)
 app.command("spec-bench", hidden=True, cls=LlamaCommand)(probe.probe)
+app.command("doctor", cls=LlamaCommand)(doctor.doctor)
 app.command("models", cls=LlamaCommand)(models.models)
 app.command("inspect", cls=LlamaCommand)(models.inspect_file)
 app.command("tokenize", cls=LlamaCommand)(tokenize.tokenize)

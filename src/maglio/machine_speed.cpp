@@ -1,5 +1,5 @@
 // How fast this machine reads memory, and multiplies and adds bytes, on several threads.
-// benchmarks/machine_speed.py compiles it for this processor.
+// machine_speed.py compiles it for this processor.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

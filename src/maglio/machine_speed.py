@@ -1,6 +1,9 @@
 """How fast this machine reads memory, and multiplies and adds bytes: what an engine cannot pass.
 
-The loops are in machine_speed.cpp, which is compiled for this processor, once per run.
+The loops are in machine_speed.cpp, which is compiled for this processor, once per run. So this
+needs a C++ compiler; everything else of the package does not.
+
+Boundary: measures; knows no engine.
 """
 
 from __future__ import annotations
