@@ -105,11 +105,6 @@ class Server(uvicorn.Server):
         self._on_start = on_start
         self._on_stop = on_stop
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take requests."""
-        await super().startup(sockets)
-        self._on_start()
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come."""
         del frame
