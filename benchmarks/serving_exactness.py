@@ -85,6 +85,7 @@ def alone(model: maglio.Model, question: Question) -> Said:
         _token(model, one.token, one.logprob)
         | {"top_logprobs": [_token(model, *pair) for pair in one.top]}
         for one in generation.logprobs
+        if one.token not in model.tokenizer.eog_ids  # it ends the answer, and is not a part of it
     ]
     return [[generation.text, "", [], logprobs, generation.finish_reason]]
 
