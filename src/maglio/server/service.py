@@ -232,20 +232,21 @@ class Service:
     def _work(self) -> None:
         """The thread: work until it is closed and nothing is left."""
         while self._await_work():
-            try:
-                self._turn()
-            except Exception as error:  # of the engine: whoever waits must hear of it
-                self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
+            self._turn()
 
     def _turn(self) -> None:
         """Carry orders out, and run one forward."""
-        while self._orders:
-            self._orders.popleft()()
-        if self._deadline is not None and monotonic() >= self._deadline:
-            self._pool.cancel_all(_closed())
-        streams = self._pool.step()
-        self._steps += streams > 0
-        self._streams += streams
+        try:
+            while self._orders:
+                self._orders.popleft()()
+            if self._deadline is not None and monotonic() >= self._deadline:
+                self._pool.cancel_all(_closed())
+            streams = self._pool.step()
+        except Exception as error:  # of the engine: whoever waits must hear of it
+            self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
+        else:
+            self._steps += streams > 0
+            self._streams += streams
 
     def _await_work(self) -> bool:
         """Wait until there is something to do; ``False`` when there never will be."""
