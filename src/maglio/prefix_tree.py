@@ -121,7 +121,7 @@ class PrefixTree:
             child = path[-1].children.get(int(tokens[length]))
             if child is None:
                 break
-            same = _common(child.label, tokens[length:])
+            same = common_length(child.label, tokens[length:])
             length += same
             if same < len(child.label):
                 return Match(path, child, length)
@@ -231,7 +231,7 @@ def _cache_below(node: Node, length: int) -> Cache:
     return node.cache
 
 
-def _common(one: Ids, other: Ids) -> int:
+def common_length(one: Ids, other: Ids) -> int:
     """How many first tokens are the same."""
     shorter = min(len(one), len(other))
     differ = one[:shorter] != other[:shorter]

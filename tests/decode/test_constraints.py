@@ -13,7 +13,7 @@ from maglio.decode import Drafter, Picker, Scheduler, run
 from maglio.decode import Sequence as TokenSequence
 from maglio.economics.cost import FLAT_COST
 from maglio.economics.live_cost import LiveCost
-from maglio.errors import InvalidArgumentError, InvalidLogitsError
+from maglio.errors import GrammarError, InvalidArgumentError, InvalidLogitsError
 from support.decoding import GREEDY, PROMPT, SAMPLED
 from support.toy_constraint import ToyConstraint, masked_plainly
 from support.toy_engine import ToyEngine
@@ -28,7 +28,9 @@ def expected(params) -> list[int]:
     return masked_plainly(ToyEngine(), Picker(params, N_VOCAB), PROMPT, N_TOKENS)
 
 
-def begun(engine, params, kind, *, lies=False, max_tokens=N_TOKENS, logprobs=None) -> TokenSequence:
+def begun(
+    engine, params, kind, *, lies=False, max_tokens=N_TOKENS, logprobs=None, constraint=None
+) -> TokenSequence:
     stream = [*PROMPT, *expected(params)]
     source = {
         "none": None,
@@ -38,7 +40,7 @@ def begun(engine, params, kind, *, lies=False, max_tokens=N_TOKENS, logprobs=Non
     drafter = None if source is None else Drafter(source, N_VOCAB)
     picker = Picker(params, N_VOCAB)
     sequence = TokenSequence(engine.new_cache(), picker, drafter, n_ctx=engine.n_ctx)
-    constraint = ToyConstraint(N_VOCAB, lies=lies)
+    constraint = constraint or ToyConstraint(N_VOCAB, lies=lies)
     sequence.begin(PROMPT, max_tokens=max_tokens, constraint=constraint, logprobs=logprobs)
     return sequence
 
@@ -82,6 +84,24 @@ def test_tokens_that_were_not_taken_are_picked_again(data):
                 break
             most -= 1
     assert got == expected(SAMPLED)
+
+
+class Limited(ToyConstraint):
+    """Meets a limit after seven tokens."""
+
+    def mask(self) -> np.ndarray:
+        if self.length == 7:
+            raise GrammarError("a limit")
+        return super().mask()
+
+
+@pytest.mark.parametrize("kind", ["none", "perfect"])
+def test_a_limit_in_the_middle_of_a_draft_loses_no_token_before_it(kind):
+    engine = ToyEngine()
+    sequence = begun(engine, SAMPLED, kind, constraint=Limited(N_VOCAB))
+    with pytest.raises(GrammarError, match="a limit"):
+        list(run(engine, sequence))
+    assert list(sequence.tokens[len(PROMPT) :]) == expected(SAMPLED)[:7]
 
 
 @settings(max_examples=30, deadline=None)

@@ -365,3 +365,55 @@ def test_where_the_vocabulary_has_no_way_on_a_generation_ends():
         assert constraint.forced() in ([], sorted(tokenizer.eog_ids))
         constraint.truncate(0)
         assert ids(constraint.mask()) == {a}
+
+
+def lead(constraint, tokens):
+    for token in tokens:
+        constraint.extend([token])
+        constraint.forced()
+        constraint.mask()
+
+
+@pytest.mark.parametrize("regex", ["b+|a{1000000000}", "b(b+|(ab){1000000000})?"])
+def test_what_drafts_and_other_generations_use_up_of_a_limit_ends_no_generation(regex):
+    tokenizer = tokenizer_of("bpe")
+    compiler = GrammarCompiler(tokenizer, tokenizer.n_vocab)
+    [a], [b] = tokenizer.encode("a"), tokenizer.encode("b")
+    fails, drafting, beside = (compiler.start(Grammar.regex(regex)) for _ in range(3))
+    text = [b] * 5
+    masks = []
+    for constraint in (drafting, beside):
+        constraint.extend(text[:2])
+    with pytest.raises(GrammarError, match="too many"):
+        lead(fails, [a] * 20 if regex.startswith("b+") else [b] + [a, b] * 10)
+    drafting.admissible([b, b])
+    drafting.forced()
+    later, again = (compiler.start(Grammar.regex(regex)) for _ in range(2))
+    again.extend(text)  # all at once, as after an interrupt
+    for constraint in (drafting, beside, later, again):
+        for token in text[constraint.length :]:
+            assert token in ids(constraint.mask())
+            constraint.extend([token])
+        masks.append(constraint.mask().tolist())
+        constraint.truncate(1)
+        masks.append(constraint.mask().tolist())
+    assert masks == masks[:2] * 4
+    with pytest.raises(InvalidArgumentError, match="may not come next"):
+        drafting.extend(tokenizer.encode("z"))
+
+
+def test_a_long_text_that_is_certain_is_drafted_in_pieces(monkeypatch):
+    tokenizer = tokenizer_of("bpe")
+    constraint = GrammarCompiler(tokenizer, tokenizer.n_vocab).start(Grammar.regex("ab" * 3000))
+    encoded = []
+    encode = type(tokenizer).encode
+    monkeypatch.setattr(
+        type(tokenizer), "encode", lambda *args, **kw: encoded.append(1) or encode(*args, **kw)
+    )
+    forced = constraint.forced()
+    assert forced == encode(tokenizer, "ab" * 3000)[: len(forced)]
+    assert 16 <= len(forced) <= 64
+    for token in forced[:16]:
+        assert ids(constraint.mask()) == {token}
+        constraint.extend([token])
+    assert len(encoded) <= 40  # of the whole rest each time

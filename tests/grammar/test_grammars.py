@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 from maglio.errors import GrammarError, InvalidArgumentError, MaglioError
 from maglio.grammar import Grammar, GrammarCompiler, compiler
+from maglio.grammar.lark import json_value
 from maglio.text import from_metadata
 from support.chat_model import vocabulary
 
@@ -48,6 +50,35 @@ def test_a_grammar_that_cannot_be_compiled_is_refused_in_the_library_s_words(
             grammars.start(grammar)
         assert len(str(caught.value)) < 2500
         assert "non-verbose" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "multipleOf": 999_983},
+        {"type": "number", "multipleOf": 0.999983},
+        {"allOf": [{"type": "integer", "multipleOf": 997}, {"multipleOf": 1009}]},
+        {"type": "array", "items": {"anyOf": [{"multipleOf": 2**61 - 1, "type": "integer"}]}},
+    ],
+)
+def test_numbers_that_would_take_minutes_are_refused_or_left_out(grammars, schema):
+    for grammar in (
+        Grammar.json_schema(schema),
+        Grammar("json_schema", json.dumps(schema)),
+    ):
+        with pytest.raises(GrammarError, match="multipleOf"):
+            grammars.start(grammar)
+    with pytest.raises(GrammarError, match="multipleOf"):
+        json_value(schema, lenient=False)
+    assert '"multipleOf"' not in json_value(schema, lenient=True)
+
+
+def test_numbers_of_a_size_that_people_use_are_kept(grammars):
+    named = {"type": "object", "properties": {"multipleOf": {"const": {"multipleOf": 999_983}}}}
+    cheap = {"anyOf": [{"type": "number", "multipleOf": n} for n in (0.25, 1_000_000, 7, 60)]}
+    for schema in (named, cheap):
+        grammars.start(Grammar.json_schema(schema))
+        assert json.dumps(schema)[1:-1] in json_value(schema, lenient=True)
 
 
 def test_deep_schemas_are_refused():

@@ -171,6 +171,64 @@ def test_a_prompt_that_others_read_waits_for_it_and_reads_only_the_rest(folder):
     assert cached == [0, *[len(shared)] * 4]
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen35"])
+def test_a_prompt_waits_for_what_it_shares_and_not_for_the_rest(folder, family):
+    model = model_of(folder, family)
+    shared = tuple(model.tokenizer.encode("".join(WORDS) * 3))
+    assert MIN_SHARED < len(shared) < 128
+    pool = Pool(model, parallel=8, prefixes=PrefixCache(model.engine, max_bytes=1 << 28))
+    long = Client(maglio.Request(prompt=(*shared, *range(60, 260)), max_tokens=3), "a")
+    short = Client(maglio.Request(prompt=(*shared, 40, 41), max_tokens=3), "a")
+    long.join(pool)
+    short.join(pool)
+    while not short.events:
+        pool.step()
+    assert [type(event) for event in long.events] == [Began]  # its prompt is not read yet
+    assert short.events[0].cached_tokens == (len(shared) if family == "llama" else 0)
+    finish(pool)
+    assert short.generation.tokens == model.generate(short.request).tokens
+    assert long.generation.tokens == model.generate(long.request).tokens
+
+
+def test_one_that_cannot_be_read_ends_alone(folder):
+    model = model_of(folder, "llama")
+    pool = Pool(model, parallel=4, prefixes=None)
+    bad, good = (Client(maglio.Request(prompt=(5, n), max_tokens=5), "a") for n in (6, 7))
+    bad.join(pool)
+    good.join(pool)
+    pool.step()
+
+    def failing(token) -> None:
+        raise MemoryError("no text")
+
+    bad.ticket.started.reading.read = failing
+    finish(pool)
+    assert isinstance(bad.generation.error, MemoryError)
+    assert good.generation.tokens == model.generate(good.request).tokens
+
+
+def test_who_failed_just_before_the_engine_did_does_not_take_later_ones_along(folder, monkeypatch):
+    model = model_of(folder, "llama")
+    pool = Pool(model, parallel=4, prefixes=None)
+    clients = [Client(maglio.Request(prompt=(5, n), max_tokens=5), "a") for n in (6, 7, 8)]
+    for client in clients[:2]:
+        client.join(pool)
+    pool.step()
+
+    def failing(*args, **kwargs) -> None:
+        raise RuntimeError("the machine is on fire")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(clients[0].ticket.started.reading.sequence, "plan", failing)
+        patched.setattr(model.engine, "forward", failing)
+        with pytest.raises(RuntimeError, match="on fire"):
+            pool.step()
+    pool.cancel_all(maglio.MaglioError("the engine failed"))
+    clients[2].join(pool)
+    finish(pool)
+    assert clients[2].generation.tokens == model.generate(clients[2].request).tokens
+
+
 def test_tenants_begin_by_turns(folder):
     pool = Pool(model_of(folder, "llama"), parallel=1, prefixes=None)
     order: list[str] = []

@@ -142,3 +142,43 @@ def test_an_engine_that_fails_ends_what_was_asked_and_no_more(model, monkeypatch
     service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=second)
     assert second.result().error is None
     service.close()
+
+
+def test_one_whose_listener_fails_ends_and_the_others_go_on(model):
+    service = Service(model)
+    heard = []
+
+    def broken(event) -> None:
+        heard.append(type(event))
+        raise ValueError("nobody is here")
+
+    request = maglio.Request(prompt="the cat ", max_tokens=20)
+    good = Listener()
+    service.submit(endless(model), tenant="a", deliver=broken)
+    service.submit(request, tenant="a", deliver=good)
+    assert good.result().tokens == model.generate(request).tokens
+    service.close(grace=60.0)  # ends as soon as nothing runs
+    assert heard[0] is Began
+    assert heard[-1] is Ended
+    assert service.stats.tokens < 1900
+
+
+def test_an_order_that_fails_does_not_end_the_thread(model, monkeypatch):
+    service = Service(model)
+    first, second = Listener(), Listener()
+    ticket = service.submit(endless(model), tenant="a", deliver=first)
+    assert first.wrote.wait(60)
+    cancel, fails = service._pool.cancel, [True]
+
+    def failing(*args) -> None:
+        if fails and args[0] is ticket:
+            fails.clear()
+            raise RuntimeError("the machine is on fire")
+        cancel(*args)
+
+    monkeypatch.setattr(service._pool, "cancel", failing)
+    service.cancel(ticket)
+    assert "on fire" in str(first.result().error)
+    service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=second)
+    assert second.result().error is None
+    service.close()

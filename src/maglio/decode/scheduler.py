@@ -107,9 +107,13 @@ class Scheduler:
         self._sequences.append(sequence)
 
     def cancel(self, sequence: Sequence) -> None:
-        """Run a sequence no more. What was taken of it stands. Unknown ones are ignored."""
+        """Run a sequence no more, and tell no more of it. What was taken of it stands.
+
+        Unknown ones are ignored.
+        """
         if sequence in self._sequences:
             self._sequences.remove(sequence)
+        self._failed = [line for line in self._failed if line.sequence is not sequence]
 
     def step(self) -> list[Progress]:
         """Run one forward, and commit what it says.

@@ -32,7 +32,7 @@ from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
-from maglio.errors import InvalidArgumentError, InvalidLogitsError, MaglioError
+from maglio.errors import GrammarError, InvalidArgumentError, InvalidLogitsError, MaglioError
 from maglio.tokens import checked_tokens
 
 
@@ -342,7 +342,7 @@ class Sequence:
             position = turn.drawn + len(turn.tokens) - turn.start
             try:
                 token = self.picker.pick(rows[index], position, turn.mask)
-            except InvalidLogitsError:
+            except (InvalidLogitsError, GrammarError):
                 if index == 0:
                     raise
                 return index, index  # the next step meets the same row first, and says so

@@ -7,6 +7,7 @@ the first grammar is started, and not before.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ class GrammarCompiler:
         if root is None:
             root = compiled(grammar, vocabulary)
             self._keep(grammar, root)
-        return GrammarConstraint(root, vocabulary)
+        return GrammarConstraint(root, vocabulary, partial(compiled, grammar, vocabulary))
 
     def _keep(self, grammar: Grammar, root: LLMatcher) -> None:
         with self._lock:

@@ -2,12 +2,13 @@
 
 Boundary: llguidance's matcher, made to keep the promises of ``decode/constraint.py``. The library's
 traps are dealt with here and nowhere else: its errors are kept and not raised, it cannot go back
-over an end token, and it finds valid what its masks do not allow.
+over an end token, it finds valid what its masks do not allow, and copies of a matcher use up their
+limits together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from llguidance import LLMatcher
@@ -17,6 +18,7 @@ from maglio.errors import GrammarError, InvalidArgumentError
 from maglio.grammar.vocabulary import GrammarVocabulary, unpacked
 
 _DEAD_END = "NoExtensionBias"
+_MAX_FORCED = 64  # tokens; more are drafted when these stand
 
 
 class GrammarConstraint:
@@ -25,14 +27,26 @@ class GrammarConstraint:
     Text that is certain is split as the tokenizer would, other text in any way. A token that ends a
     generation may come where the grammar is complete, and where nothing else may.
 
+    What other generations and drafts have asked of copies of ``root`` counts towards the limits of
+    all of them. So where a limit is met, this goes on with a matcher that nobody else uses, not for
+    drafts either. Whether a generation fails then depends on nothing but its tokens.
+
     Args:
         root: the compiled grammar at its beginning; it is copied and not changed.
         vocabulary: the model's.
+        compile_again: returns the same as ``root``, sharing nothing with it.
     """
 
-    def __init__(self, root: LLMatcher, vocabulary: GrammarVocabulary) -> None:
+    def __init__(
+        self,
+        root: LLMatcher,
+        vocabulary: GrammarVocabulary,
+        compile_again: Callable[[], LLMatcher],
+    ) -> None:
         self._root = root
         self._vocabulary = vocabulary
+        self._compile_again = compile_again
+        self._is_alone = False
         self._restart()
 
     def _restart(self) -> None:
@@ -57,7 +71,11 @@ class GrammarConstraint:
             GrammarError: the grammar went over a limit.
         """
         if self._mask is None:
-            self._mask = self._next(self._matcher, ended=self._has_ended)
+            try:
+                self._mask = self._next(self._matcher, ended=self._has_ended)
+            except GrammarError:
+                self._leave_others()
+                self._mask = self._next(self._matcher, ended=self._has_ended)
             if self._matcher.is_error():
                 self._matcher = self._replayed(self._n_text)
         return self._mask.copy()
@@ -69,7 +87,10 @@ class GrammarConstraint:
             InvalidArgumentError: one of them may not come; none is followed then.
             GrammarError: the grammar went over a limit.
         """
-        admissible = self.admissible(tokens)
+        admissible = self._n_admissible(tokens)
+        if admissible < len(tokens) and not self._is_alone:  # a limit makes tokens impossible too
+            self._leave_others()
+            admissible = self._n_admissible(tokens)
         if admissible < len(tokens):
             raise InvalidArgumentError(
                 f"token {tokens[admissible]} may not come next under the grammar "
@@ -77,7 +98,11 @@ class GrammarConstraint:
             )
         self._is_torn = True
         text = self._up_to_an_end(tokens) if not self._has_ended else []
-        _consume(self._matcher, text)
+        try:
+            _consume(self._matcher, text)
+        except GrammarError:
+            self._leave_others()
+            _consume(self._matcher, text)
         self._n_text += len(text)
         self._tokens += tokens
         self._mask = None
@@ -97,11 +122,18 @@ class GrammarConstraint:
         self._is_torn = False
 
     def admissible(self, tokens: Sequence[int]) -> int:
-        """How many of the first ``tokens`` may follow; changes nothing.
+        """How many of the first ``tokens`` may follow, as far as is known; changes nothing."""
+        if self._is_alone:
+            return 0
+        try:
+            return self._n_admissible(tokens)
+        except GrammarError:
+            self._leave_others()
+            return 0
 
-        Raises:
-            GrammarError: the grammar went over a limit.
-        """
+    def _n_admissible(self, tokens: Sequence[int]) -> int:
+        if len(tokens) == 1 and self._mask is not None:
+            return int(_allows(self._mask, tokens[0]))
         tokens = tokens[: self._vocabulary.n_usable(tokens)]
         text = self._up_to_an_end(tokens) if not self._has_ended else []
         if text:
@@ -115,12 +147,21 @@ class GrammarConstraint:
 
     def forced(self) -> list[int]:
         """Tokens that must come next, split as the tokenizer would; empty if none are known."""
-        if self._has_ended:
+        if self._has_ended or self._is_alone:
             return []
-        forced = self._matcher.compute_ff_tokens()
+        try:
+            return self._forced()
+        except GrammarError:
+            self._leave_others()
+            return []
+
+    def _forced(self) -> list[int]:
+        forced = self._matcher.compute_ff_tokens()[:_MAX_FORCED]
         _check(self._matcher)
         if forced:
-            return forced[: self.admissible(forced)]
+            n = self._matcher.validate_tokens(forced)
+            _check(self._matcher)
+            return forced[:n]
         only = unpacked(self.mask())
         return only.tolist() if len(only) == 1 else []
 
@@ -129,6 +170,7 @@ class GrammarConstraint:
         probe = self._matcher.deep_copy()
         for i, token in enumerate(tokens):
             forced = probe.compute_ff_tokens()
+            _check(probe)
             if forced and forced[0] != token:
                 return i
             _consume(probe, [token])
@@ -153,7 +195,7 @@ class GrammarConstraint:
         _consume(probe, text)
         if probe.is_accepting():
             return True
-        return bool(self._next(probe, ended=False)[end // 32] >> (end % 32) & 1)
+        return _allows(self._next(probe, ended=False), end)
 
     def _next(self, matcher: LLMatcher, *, ended: bool) -> NDArray[np.int32]:
         """Return the mask in a matcher's state, which is spoilt where nothing may follow."""
@@ -169,10 +211,27 @@ class GrammarConstraint:
         mask &= vocabulary.usable
         return mask if mask.any() else vocabulary.ends
 
+    def _leave_others(self) -> None:
+        """Go on with a matcher whose limits nobody else uses up.
+
+        Raises:
+            GrammarError: it has done so before.
+        """
+        if self._is_alone:
+            _check(self._matcher)
+            return
+        self._root = self._compile_again()
+        self._is_alone = True
+        self._matcher = self._replayed(self._n_text)
+
     def _replayed(self, length: int) -> LLMatcher:
         matcher = self._root.deep_copy()
         _consume(matcher, self._tokens[:length])
         return matcher
+
+
+def _allows(mask: NDArray[np.int32], token: int) -> bool:
+    return 0 <= token < 32 * len(mask) and bool(mask[token // 32] >> (token % 32) & 1)
 
 
 def _consume(matcher: LLMatcher, tokens: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maglio.errors import GrammarError
+from maglio.grammar.schema import check_multiples, without_multiples
 from maglio.grammar.value import MAX_SOURCE
 
 ONE_LINE: Mapping[str, Any] = {
@@ -40,7 +41,16 @@ def json_value(schema: Mapping[str, Any], *, lenient: bool) -> str:
     Args:
         schema: what it has to be.
         lenient: whether what cannot be expressed is left out, rather than refused.
+
+    Raises:
+        GrammarError: its numbers are too large (:mod:`maglio.grammar.schema`).
     """
+    try:
+        check_multiples(schema)
+    except GrammarError:
+        if not lenient:
+            raise
+        schema = without_multiples(schema)
     options = {"x-guidance": {**ONE_LINE, "lenient": lenient}}
     return f"%json {json.dumps({**schema, **options})}"
 

@@ -14,6 +14,7 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 from maglio.errors import GrammarError
 from maglio.grammar.constraint import message_of
 from maglio.grammar.lark import ONE_LINE, literal
+from maglio.grammar.schema import check_multiples
 from maglio.grammar.value import Grammar, Kind
 from maglio.grammar.vocabulary import GrammarVocabulary
 
@@ -61,7 +62,9 @@ def _main(kind: Kind, source: str) -> dict[str, Any]:
         made = LLMatcher.grammar_from_json_schema(
             source, overrides=cast("JsonCompileOptions", ONE_LINE)
         )
-        return {"json_schema": json.loads(made)["grammars"][0]["json_schema"]}
+        schema = json.loads(made)["grammars"][0]["json_schema"]
+        check_multiples(schema)
+        return {"json_schema": schema}
     if kind == "regex":
         made = LLMatcher.grammar_from_regex(source)
         return {"lark_grammar": json.loads(made)["grammars"][0]["lark_grammar"]}

@@ -8,7 +8,7 @@ a request gets does not depend on the others: it is, to the bit, what it gets al
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,13 +16,15 @@ from maglio.decode import Scheduler
 from maglio.decode import Sequence as TokenSequence
 from maglio.draft.source import Step
 from maglio.engine.base import Cache
-from maglio.errors import MaglioError, OutOfMemoryError
+from maglio.errors import MaglioError
 from maglio.generation import Generation, Started
 from maglio.model import Model
 from maglio.prefix_cache import PrefixCache
+from maglio.prefix_tree import Ids, common_length
 from maglio.request import Request
 from maglio.server.event import Began, Ended, Event, Wrote
 from maglio.speculation import Speculation
+from maglio.tokens import Tokens, token_array
 
 MIN_SHARED = 64
 """A shorter beginning that is being computed is not worth waiting for."""
@@ -41,19 +43,30 @@ class Ticket:
     request: Request
     tenant: str
     deliver: Callable[[Event], None]
+    prompt: Ids = field(init=False)  # the ids as an array, which compares fast
     _started: Started | None = field(default=None, init=False)
     _is_reading: bool = field(default=True, init=False)
 
+    def __post_init__(self) -> None:
+        self.prompt = token_array(self.request.prompt)  # type: ignore[arg-type]  # it is encoded
+
     @property
-    def prompt(self) -> Sequence[int]:
-        """Token ids of its prompt."""
-        return self.request.prompt  # type: ignore[return-value]  # the service has encoded it
+    def started(self) -> Started:
+        """Its generation, once it has begun."""
+        assert self._started is not None
+        return self._started
+
+    @property
+    def cache(self) -> Cache:
+        """What it has computed so far."""
+        return self.started.reading.sequence.cache
 
 
 class Pool:
     """Runs tickets, at most so many at a time; those of different tenants begin by turns.
 
-    A prompt whose beginning another ticket of its tenant is reading waits for that, and shares it.
+    A prompt whose beginning another ticket of its tenant is reading waits until that is read, and
+    shares it.
 
     Args:
         model: generates.
@@ -108,8 +121,11 @@ class Pool:
             ticket = self._running[sequence]
             if step is None:
                 self._end(ticket, error)
-            else:
+                continue
+            try:
                 self._read(ticket, sequence, step)
+            except Exception as failure:  # of its text or its cache: the others go on
+                self._end(ticket, failure)
         return len(progress)
 
     # --- inside ----------------------------------------------------------------------------------
@@ -155,20 +171,29 @@ class Pool:
         return self._prefixes.take(ticket.prompt, tenant=ticket.tenant)
 
     def _is_being_read(self, ticket: Ticket) -> bool:
-        """Whether a ticket of the same tenant reads a beginning that this one shares."""
-        if self._prefixes is None:
+        """Whether a ticket of the same tenant reads a beginning that this one will share."""
+        reading = [
+            other
+            for other in self._running.values()
+            if other._is_reading and other.tenant == ticket.tenant
+        ]
+        if self._prefixes is None or not reading:
             return False
         held = self._prefixes.length(ticket.prompt, tenant=ticket.tenant)
-        return any(
-            other._is_reading
-            and other.tenant == ticket.tenant
-            and _shared(other.prompt, ticket.prompt) >= held + MIN_SHARED
-            for other in self._running.values()
-        )
+        for other in reading:
+            shared = common_length(other.prompt, ticket.prompt)
+            cache = other.cache
+            # Below a floor a cache serves only places, such as the end of a prompt.
+            is_of_use = cache.floor == 0 or shared >= len(other.prompt) - 1
+            if shared < held + MIN_SHARED or not is_of_use:
+                continue
+            if cache.length < shared:
+                return True
+            self._keep(other, other.prompt, cache)  # enough is read: this one begins now
+        return False
 
     def _read(self, ticket: Ticket, sequence: TokenSequence, step: Step) -> None:
-        started = ticket._started
-        assert started is not None
+        started = ticket.started
         if ticket._is_reading and sequence.cache.length >= len(ticket.prompt):
             ticket._is_reading = False
             sequence.cache.keep()
@@ -181,24 +206,28 @@ class Pool:
             self._end(ticket, None)
 
     def _end(self, ticket: Ticket, error: Exception | None) -> None:
-        started = ticket._started
-        assert started is not None
+        started = ticket.started
         reading, sequence = started.reading, started.reading.sequence
         self._scheduler.cancel(sequence)
         del self._running[sequence]
         reading.close()
         if error is None:
-            started.remember()
-            cache = sequence.cache
-            self._keep(ticket, sequence.tokens[: cache.length], cache)
+            self._remember(ticket)
         result = reading.result(error)
         sequence.evict(release=True)
         ticket.deliver(Ended(result))
 
-    def _keep(self, ticket: Ticket, tokens: Sequence[int], cache: Cache) -> None:
+    def _remember(self, ticket: Ticket) -> None:
+        """Keep what later requests can draft from and go on from."""
+        sequence = ticket.started.reading.sequence
+        with suppress(MemoryError):
+            ticket.started.remember()
+        self._keep(ticket, sequence.tokens[: sequence.cache.length], sequence.cache)
+
+    def _keep(self, ticket: Ticket, tokens: Tokens, cache: Cache) -> None:
         if self._prefixes is None:
             return
-        with suppress(OutOfMemoryError):  # what is kept is only there to save time
+        with suppress(MemoryError):  # what is kept is only there to save time
             self._prefixes.put(tokens, cache, tenant=ticket.tenant)
 
 
@@ -213,11 +242,3 @@ def _own(speculation: bool | Speculation, tenant: str) -> bool | Speculation:
         return False
     how = Speculation() if speculation is True else speculation
     return replace(how, history=tenant) if how.history is not False else how
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many first tokens are the same."""
-    return next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )

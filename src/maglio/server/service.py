@@ -97,7 +97,7 @@ class Service:
         self._steps = self._streams = 0
         self._prompt_tokens = self._cached_tokens = 0
         self._tokens = self._drafted = self._accepted = 0
-        self._closing: MaglioError | None = None
+        self._is_closing = False
         self._deadline: float | None = None
         self._thread = Thread(target=self._work, name="maglio-service", daemon=True)
         self._thread.start()
@@ -125,7 +125,8 @@ class Service:
         Args:
             request: what to generate.
             tenant: whose it is. Drafts, histories and caches of one tenant never serve another.
-            deliver: hears of every event, in the service's thread; it must return at once.
+            deliver: hears of every event, in the service's thread; it must return at once. If it
+                raises, as when whoever asked is gone, the request ends.
 
         Raises:
             InvalidArgumentError: a value in the request can never work.
@@ -135,10 +136,18 @@ class Service:
             ServiceClosedError: the service is closing.
         """
         ids = self._checked(request)
-        ticket = Ticket(replace(request, prompt=ids), tenant, self._counted(deliver))
+
+        def heard(event: Event) -> None:
+            self._count(event)
+            try:
+                deliver(event)
+            except Exception:  # nobody listens: others must not suffer from it
+                self.cancel(ticket)
+
+        ticket = Ticket(replace(request, prompt=ids), tenant, heard)
         with self._changed:
-            if self._closing is not None:
-                raise self._closing
+            if self._is_closing:
+                raise _closed()
             if self._open >= self.parallel + self.queue:
                 raise ServiceBusyError(
                     f"{self.parallel} requests are running and {self.queue} are waiting, the most "
@@ -181,7 +190,7 @@ class Service:
         What has not ended by then ends with :class:`ServiceClosedError`.
         """
         with self._changed:
-            self._closing = ServiceClosedError("the server is shutting down; try again later")
+            self._is_closing = True
             self._deadline = monotonic() + grace
             self._changed.notify()
         self._thread.join()
@@ -204,16 +213,6 @@ class Service:
             )
         return ids
 
-    def _counted(self, deliver: Callable[[Event], None]) -> Callable[[Event], None]:
-        def counted(event: Event) -> None:
-            self._count(event)
-            try:
-                deliver(event)
-            except RuntimeError:  # the loop of whoever asked is closed: nobody listens
-                return
-
-        return counted
-
     def _count(self, event: Event) -> None:
         if isinstance(event, Began):
             self._prompt_tokens += event.prompt_tokens
@@ -231,18 +230,21 @@ class Service:
         self._changed.notify()
 
     def _work(self) -> None:
-        """The thread: carry orders out, then step, until it is closed and nothing is left."""
+        """The thread: work until it is closed and nothing is left."""
         while self._await_work():
+            self._turn()
+
+    def _turn(self) -> None:
+        """Carry orders out, and run one forward."""
+        try:
             while self._orders:
                 self._orders.popleft()()
             if self._deadline is not None and monotonic() >= self._deadline:
-                assert self._closing is not None
-                self._pool.cancel_all(self._closing)
-            try:
-                streams = self._pool.step()
-            except Exception as error:  # of the engine: whoever waits must hear of it
-                self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
-                streams = 0
+                self._pool.cancel_all(_closed())
+            streams = self._pool.step()
+        except Exception as error:  # of the engine: whoever waits must hear of it
+            self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
+        else:
             self._steps += streams > 0
             self._streams += streams
 
@@ -252,6 +254,10 @@ class Service:
             while True:
                 if self._orders or self._pool.running or self._pool.waiting:
                     return True
-                if self._closing is not None:
+                if self._is_closing:
                     return False
                 self._changed.wait()
+
+
+def _closed() -> ServiceClosedError:
+    return ServiceClosedError("the server is shutting down; try again later")
