@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -65,6 +66,15 @@ def test_the_log_names_tenants_and_no_key(locked):
     assert "first" not in locked.log.getvalue().replace("first_token_ms", "")
     tenant = hashlib.sha256(b"first").hexdigest()[:8]
     assert f'"tenant": "{tenant}"' in locked.log.getvalue()
+
+
+def test_a_request_that_was_refused_is_nobodys(locked):
+    refused = post(locked, "third")
+    post(locked, "first")  # by now the line of the other is written
+    lines = map(json.loads, locked.log.getvalue().splitlines())
+    [line] = [line for line in lines if line["id"] == refused.headers["x-request-id"]]
+    assert line["error"] == "invalid_api_key"
+    assert "tenant" not in line
 
 
 def test_a_page_that_is_named_may_use_it(locked):

@@ -52,6 +52,13 @@ def test_what_is_not_json_is_said_not_to_be(client, body):
     assert str(found["message"]).startswith("the body is not valid JSON: ")
 
 
+def test_a_body_that_is_cut_off_is_said_to_be(client):
+    found = error(client.post(CHAT, content=b'{"messages": [', headers=JSON), 400)
+    assert found["message"] == (
+        "the body is not valid JSON: it ends while parsing a list at line 1 column 14"
+    )
+
+
 def test_json_that_says_it_is_something_else_is_refused(client):
     answer = client.post(CHAT, data={"messages": "hello"})
     assert error(answer, 415)["code"] == "unsupported_media_type"
@@ -101,7 +108,14 @@ def test_more_messages_than_the_context_has_tokens_are_not_even_rendered(client,
 
 def test_a_path_that_is_not_there_is_an_error_object(client):
     assert error(client.post("/v1/embeddings", json={}), 404)["code"] == "unknown_url"
-    assert error(client.get(CHAT), 405)["code"] == "method_not_allowed"
+    mistyped = error(client.post("/v1/chat/completion", json={}), 404)
+    assert mistyped["message"] == (
+        "Invalid URL (POST /v1/chat/completion). Did you mean /v1/chat/completions?"
+    )
+    refused = client.get(CHAT)
+    assert refused.headers["allow"] == "POST"
+    assert error(refused, 405)["code"] == "method_not_allowed"
+    assert error(refused, 405)["message"] == f"GET {CHAT} is not allowed; use POST"
     assert error(client.get("/v1/models/other"), 404)["code"] == "model_not_found"
     assert error(client.post(CHAT, json=HELLO | {"model": "x"}), 404)["param"] == "model"
     assert client.post(CHAT, json=HELLO | {"model": "gpt-4o"}).json()["model"] == "gpt-4o"

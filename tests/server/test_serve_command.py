@@ -45,7 +45,8 @@ def test_it_serves_and_ends_at_ctrl_c(model):
     assert status == 130
     lines = log.splitlines()
     assert json.loads(lines[0])["path"] == CHAT
-    assert lines[-1] == "maglio: answers under way get 10 seconds; a second signal ends at once"
+    # The line of the last request may come after it: a request is written once it is answered.
+    assert "maglio: answers under way get 10 seconds; a second signal ends at once" in lines
 
 
 def test_a_stream_finishes_before_the_end(model):

@@ -5,6 +5,7 @@ Boundary: puts parts together; serves nothing by itself.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
@@ -24,7 +25,7 @@ from maglio.server.api.llama import completion, either_completion
 from maglio.server.api.ollama import show, tags, version
 from maglio.server.api.tokens import detokenize, tokenize
 from maglio.server.endpoint import WriteError, openai_error, routes
-from maglio.server.errors import ApiError
+from maglio.server.errors import ApiError, not_found
 from maglio.server.gate import Gate
 from maglio.server.page import routes as page_routes
 from maglio.server.request_log import RequestLog
@@ -34,6 +35,7 @@ from maglio.server.settings import Settings
 from maglio.server.state import ServerState
 from maglio.server.telling import told
 
+_SHOWN = 100
 _GET, _POST = ("GET",), ("POST",)
 
 
@@ -100,14 +102,22 @@ def _routes(state: ServerState) -> Sequence[BaseRoute]:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     """A path or a method that is not there."""
-    status = error.status_code if isinstance(error, HTTPException) else 404
-    api_error = ApiError(
-        f"Invalid URL ({request.method} {request.url.path:.200})",
-        status=status,
-        code="method_not_allowed" if status == 405 else "unknown_url",
-        headers=getattr(error, "headers", None),
-    )
-    return await _failed(request, api_error)
+    asked = f"{request.method} {request.url.path[:_SHOWN]}"
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        headers = error.headers or {}
+        return await _failed(
+            request,
+            ApiError(
+                f"{asked} is not allowed; use {headers.get('Allow', 'another method')}",
+                status=405,
+                code="method_not_allowed",
+                headers=headers,
+            ),
+        )
+    paths = [route.path for route in request.app.routes]
+    near = difflib.get_close_matches(request.url.path[:_SHOWN], paths, 1, 0.75)
+    hint = f". Did you mean {near[0]}?" if near else ""
+    return await _failed(request, not_found(f"Invalid URL ({asked}){hint}", code="unknown_url"))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

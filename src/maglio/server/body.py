@@ -71,8 +71,7 @@ def _too_long() -> ApiError:
 
 
 def _plain(error: ValueError) -> str:
-    text = str(error)
-    return text[:1].lower() + text[1:200]
+    return str(error)[:200].replace("EOF", "it ends", 1)
 
 
 __all__ = ["ClientDisconnect", "read_json"]

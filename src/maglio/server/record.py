@@ -9,7 +9,6 @@ import secrets
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from maglio.server.auth import PUBLIC
 from maglio.server.usage import Usage
 
 
@@ -22,7 +21,7 @@ class Record:
         path: and the path.
         id: a name for this request, which is in the response's header too.
         endpoint: the path of the endpoint that serves it; empty if there is none.
-        tenant: whose it is.
+        tenant: whose it is; empty while that is not known, and where it does not matter.
         status: of the response; 0 while there is none.
         error: the code of the error it was answered with.
         streamed: whether the answer is a stream.
@@ -37,7 +36,7 @@ class Record:
     path: str
     id: str = field(default_factory=lambda: f"req_{secrets.token_hex(12)}")
     endpoint: str = ""
-    tenant: str = PUBLIC
+    tenant: str = ""
     status: int = 0
     error: str = ""
     streamed: bool = False
