@@ -66,7 +66,7 @@ def desk(text_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     # The family that a page adds is gone after it.
     monkeypatch.setitem(all_families(), "gemma", None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr("maglio.loading.default_model_path", lambda: tmp_path / "model.gguf")
+    monkeypatch.setattr("maglio.sources.find.default_model_path", lambda: tmp_path / "model.gguf")
     return tmp_path
 
 
