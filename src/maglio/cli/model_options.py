@@ -11,6 +11,7 @@ import maglio
 from maglio.cli.options import KvCacheOption, ModelOption, ThreadsOption, thread_count
 from maglio.cli.terminal import LoadProgress
 from maglio.default_model import default_model_path
+from maglio.engine.registry import MOST_CONTEXT, engine_for
 from maglio.gguf import ModelFile
 
 _DEFAULT_CONTEXT = 4096
@@ -55,6 +56,8 @@ class ModelOptions:
             )
 
     def _whole_context(self) -> int:
+        if self.model is not None and engine_for(self.model) != "native":
+            return MOST_CONTEXT  # the engine cuts it to what its model was trained for
         file = ModelFile(self.model or default_model_path())
         architecture = file.text("general.architecture")
         return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)
