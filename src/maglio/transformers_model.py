@@ -90,8 +90,9 @@ def open_transformers(
     total = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     if on_load is not None:
         on_load(0, total)
+    where = _device(device)
     with _faults(folder), _quietly():
-        model = _model(folder, _device(device), dtype)
+        model = _model(folder, where, dtype)
         tokenizer = _tokenizer(folder)
     longest = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     engine = TransformersEngine(model, n_ctx=min(n_ctx, longest or n_ctx))

@@ -43,12 +43,15 @@ def generate(model, seed=3, **options):
     return model.generate(PROMPT, max_new_tokens=40, **options)
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
+@pytest.mark.parametrize(
+    ("family", "case"),
+    [
+        *(("llama", case) for case in CASES),
+        *((family, case) for family in ("qwen3", "gemma3") for case in ("greedy", "filtered")),
+    ],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("case", CASES)
 def test_the_tokens_are_those_of_generate(checkpoints, family, dtype, case):
-    if family != "llama" and case not in ("greedy", "filtered"):
-        pytest.skip("processors do not see the family")
     model = checkpoints.model(family, dtype)
     plain = generate(model, **CASES[case])
     forwards = Forwards(model)
@@ -104,7 +107,7 @@ def test_the_random_numbers_after_it_are_the_same(checkpoints):
     assert torch.equal(torch.rand(1), after)
 
 
-def test_criteria_and_stop_strings_end_it(checkpoints):
+def test_stopping_criteria_end_it(checkpoints):
     model, tokenizer = checkpoints.model("llama"), checkpoints.tokenizer()
 
     class AtSeven(transformers.StoppingCriteria):
@@ -120,8 +123,10 @@ def test_criteria_and_stop_strings_end_it(checkpoints):
         for token in plain[0, PROMPT.shape[1] + 9 :].tolist()
         if (piece := tokenizer.decode([token])).isascii() and piece.isprintable() and piece
     )
-    options = {"do_sample": False, "stop_strings": [text], "tokenizer": tokenizer}
+    stops = transformers.StopStringCriteria(tokenizer, [text])
+    options = {"do_sample": False, "stopping_criteria": [stops]}
     expected = generate(model, **options)
+    assert expected.shape[1] < plain.shape[1]
     assert generate(model, **options, custom_generate=maglio_generate).tolist() == expected.tolist()
 
 

@@ -82,7 +82,6 @@ def maglio_generate(
     speculation: bool | Speculation = True,
     references: Sequence[Sequence[int]] = (),
     text_streamer: Any = None,  # noqa: ANN401
-    tokenizer: Any = None,  # noqa: ANN401
     **model_kwargs: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Decode with drafts: for ``model.generate(custom_generate=maglio_generate, ...)``.
@@ -99,8 +98,8 @@ def maglio_generate(
         generation_config: the rest that was asked for.
         speculation: whether, or how, to draft. It changes no token but by rounding.
         references: token ids of documents that the model may quote, to draft from.
-        text_streamer: a streamer. ``generate`` does not pass its own ``streamer`` on.
-        tokenizer: that of ``generate``, which needs it for ``stop_strings``.
+        text_streamer: a streamer. ``generate`` does not pass its own ``streamer`` on, nor its
+            ``tokenizer``: give a ``StopStringCriteria`` in the place of ``stop_strings``.
         model_kwargs: inputs of the model. Nothing but a mask without padding, and positions from 0.
 
     Returns:
@@ -197,7 +196,7 @@ class _Criteria:
         chooser: _Chooser,
     ) -> None:
         self._ids = input_ids
-        self._start = input_ids.shape[1]
+        self._start: int = input_ids.shape[1]
         self._criteria = criteria
         self._chooser = chooser
 
