@@ -79,6 +79,13 @@ def test_chats_go_on(model):
         assert chat.turns[-1].finish_reason in ("stop", "length")
 
 
+def test_grammars_hold(model):
+    for name in ("ant", "ten"):
+        answer = model.generate("a", grammar=maglio.Grammar.choice([name]), max_tokens=9)
+        assert answer.text == name
+        assert answer.finish_reason == "stop"
+
+
 def test_options_reach_the_library(checkpoints):
     loads = []
     loaded = maglio.load(

@@ -42,8 +42,9 @@ def test_the_bytes_of_the_tokens_are_the_text(kind, text):
     assert b"".join(map(tokenizer.token_bytes, part)) == text.encode()
     assert tokenizer.decode(part, continues=True) == text
     whole = tokenizer.encode(text)
-    if text:
-        assert tokenizer.decode(whole) == text
+    # Metaspace puts no space before one, and its library's decoding takes that one off as well.
+    expected = text.removeprefix(" ") if kind in ("always", "first") else text
+    assert tokenizer.decode(whole) == expected
     assert tokenizer.fewest_tokens(text) <= len(whole)
 
 
