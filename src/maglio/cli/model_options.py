@@ -12,6 +12,7 @@ import maglio
 from maglio.cli.model_choice import ModelChoice
 from maglio.cli.options import KvCacheOption, ThreadsOption, thread_count
 from maglio.cli.terminal import LoadProgress
+from maglio.engine.registry import MOST_CONTEXT, engine_for
 from maglio.gguf import ModelFile
 
 _DEFAULT_CONTEXT = 4096
@@ -57,6 +58,8 @@ class ModelOptions(ModelChoice):
 
 
 def _whole_context(path: Path) -> int:
+    if engine_for(path) != "native":
+        return MOST_CONTEXT  # the engine cuts it to what its model was trained for
     file = ModelFile(path)
     architecture = file.text("general.architecture")
     return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)

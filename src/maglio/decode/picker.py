@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -34,6 +35,31 @@ _SAME = (
     "dry_penalty_last_n",
     "seed",
 )
+
+
+class Chooser(Protocol):
+    """What a stream asks of whatever picks its tokens. :class:`Picker` is the usual one.
+
+    A row is picked from once, when all tokens before it are committed; again only where what came
+    of it was not delivered.
+    """
+
+    @property
+    def n_vocab(self) -> int:
+        """Length of the rows it picks from."""
+        ...
+
+    def pick(self, row: Logits, position: int, mask: Mask | None = None) -> int:
+        """Return the token that ``row`` gives at ``position``; see :meth:`Picker.pick`."""
+        ...
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append ``tokens`` to the history."""
+        ...
+
+    def follow(self, tokens: Sequence[int], *, kept: int, answer: int) -> None:
+        """Make the history ``tokens``; see :meth:`Picker.follow`."""
+        ...
 
 
 class Picker:

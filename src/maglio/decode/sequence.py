@@ -24,7 +24,7 @@ from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode.constraint import Constraint
 from maglio.decode.drafter import Drafter, StreamView
 from maglio.decode.logprob import MAX_ALTERNATIVES
-from maglio.decode.picker import Picker
+from maglio.decode.picker import Chooser
 from maglio.decode.plan import Plan, Sent
 from maglio.decode.stats import GenerationStats, StatsRecorder
 from maglio.decode.token import Token
@@ -58,7 +58,7 @@ class Sequence:
     def __init__(
         self,
         cache: Cache,
-        picker: Picker,
+        picker: Chooser,
         drafter: Drafter | None = None,
         *,
         n_ctx: int,

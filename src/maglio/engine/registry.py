@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 GROUP = "maglio.engines"
 
-AUTO = "native"
-"""The engine that ``auto`` stands for."""
+MOST_CONTEXT = 2**30
+"""Largest ``n_ctx`` that an engine has to take."""
 
-BUILT_IN = (EntryPoint("native", "maglio.native_model:open_native", GROUP),)
+BUILT_IN = (
+    EntryPoint("native", "maglio.native_model:open_native", GROUP),
+    EntryPoint("transformers", "maglio.transformers_model:open_transformers", GROUP),
+)
 
 
 class Opened(NamedTuple):
@@ -62,8 +65,14 @@ def engine_names() -> list[str]:
     return list(_found())
 
 
+def engine_for(path: Path) -> str:
+    """The engine that ``auto`` stands for: ``native``, but for a checkpoint of transformers."""
+    is_checkpoint = (path / "config.json").is_file() and not any(path.glob("*.gguf"))
+    return "transformers" if is_checkpoint else "native"
+
+
 def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
-    """Open a model on the engine called ``name``; on the native one, for ``auto``.
+    """Open a model on the engine called ``name``; for ``auto``, on the one for what it is.
 
     Raises:
         InvalidArgumentError: there is no such engine, or it does not take one of the options.
@@ -73,7 +82,7 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
     """
     found = _found()
     check_choice("engine", name, ("auto", *found))
-    chosen = AUTO if name == "auto" else name
+    chosen = engine_for(path) if name == "auto" else name
     try:
         opener: Opener = found[chosen].load()
     except Exception as error:  # whatever another package does when it is imported

@@ -27,8 +27,8 @@ def _byte_characters() -> list[str]:
     return [chr(codes[byte]) for byte in range(256)]
 
 
-_CHARACTER_OF = _byte_characters()
-_BYTE_OF = {character: byte for byte, character in enumerate(_CHARACTER_OF)}
+CHARACTER_OF = _byte_characters()
+BYTE_OF = {character: byte for byte, character in enumerate(CHARACTER_OF)}
 
 
 class BpeTokenizer(VocabularyTokenizer):
@@ -46,7 +46,7 @@ class BpeTokenizer(VocabularyTokenizer):
         self._model = MergingModel(
             vocabulary,
             self._merge_texts,
-            alphabet=_CHARACTER_OF,
+            alphabet=CHARACTER_OF,
             byte_token=_single_byte,
             ignore_merges=pretokenizer.ignore_merges,
         )
@@ -67,17 +67,17 @@ class BpeTokenizer(VocabularyTokenizer):
         ids: list[int] = []
         for _, (begin, end) in self._split.pre_tokenize_str(_SURROGATE.sub(_PRIVATE_USE, text)):
             word = text[begin:end].encode("utf-8", "surrogatepass")
-            ids += self._model.tokenize("".join(_CHARACTER_OF[byte] for byte in word))
+            ids += self._model.tokenize("".join(CHARACTER_OF[byte] for byte in word))
         return ids
 
     @cached_property
     def _droppable(self) -> bytes:
         characters = set().union(*self._model.unknown)
-        return bytes(_BYTE_OF[character] for character in characters & _BYTE_OF.keys())
+        return bytes(BYTE_OF[character] for character in characters & BYTE_OF.keys())
 
     def _normal_bytes(self, text: str) -> bytes:
         try:
-            return bytes([_BYTE_OF[character] for character in text])
+            return bytes([BYTE_OF[character] for character in text])
         except KeyError:  # not byte-level: a token added as plain text
             return utf8_of(text)
 

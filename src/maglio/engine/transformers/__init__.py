@@ -1,0 +1,5 @@
+"""Models of the transformers library as an engine; needs the extra ``hf``."""
+
+from maglio.engine.transformers.engine import TransformersEngine
+
+__all__ = ["TransformersEngine"]
