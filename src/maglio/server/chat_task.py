@@ -30,6 +30,7 @@ from maglio.server.event import Began, Ended, Wrote
 from maglio.server.record import Record
 from maglio.server.requests import (
     limit_of,
+    prediction_of,
     references_of,
     sampling_of,
     seed_of,
@@ -153,6 +154,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
     seed = seed_of(body, state)
     limit = limit_of(state, body.max_completion_tokens, body.max_tokens, body.n_predict)
     references = references_of(body, state)
+    prediction = prediction_of(body, state)
     grammar = chat_grammar(body, prompt, state.calls)
     if grammar is not None:
         state.model.grammars.start(grammar)  # compiles it, here and not in the event loop
@@ -164,7 +166,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
             speculation=speculation_of(body, state),
             references=references,
             stop=body.stop or (),
-            prediction=(body.prediction.content or None) if body.prediction else None,
+            prediction=prediction,
             grammar=grammar,
             logprobs=(body.top_logprobs or 0) if body.logprobs else None,
             show_control=True,

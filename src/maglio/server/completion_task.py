@@ -16,6 +16,7 @@ from maglio.server.constraints import grammar_of
 from maglio.server.errors import ApiError
 from maglio.server.requests import (
     limit_of,
+    prediction_of,
     references_of,
     sampling_of,
     seed_of,
@@ -64,6 +65,7 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
     seed = seed_of(body, state)
     limit = limit_of(state, body.max_tokens, body.n_predict, absent=MAX_TOKENS)
     references = references_of(body, state)
+    prediction = prediction_of(body, state)
     grammar = grammar_of(body)
     if grammar is not None:
         model.grammars.start(grammar)  # compiles it, here and not in the event loop
@@ -75,7 +77,7 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
             speculation=speculation_of(body, state),
             references=references,
             stop=body.stop or (),
-            prediction=(body.prediction.content or None) if body.prediction else None,
+            prediction=prediction,
             grammar=grammar,
             logprobs=body.logprobs,
         )

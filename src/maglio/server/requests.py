@@ -105,6 +105,13 @@ def references_of(body: GeneratingBody, state: ServerState) -> tuple[Reference, 
     return (*state.settings.references, *mine)
 
 
+def prediction_of(body: GeneratingBody, state: ServerState) -> list[int] | None:
+    """The ids of what the answer is expected to be, encoded here and not while all streams wait."""
+    if body.prediction is None or not body.prediction.content:
+        return None
+    return state.model.tokenizer.encode(body.prediction.content, add_special=False)
+
+
 def limit_of(state: ServerState, *given: int | None, absent: int = -1) -> int:
     """Most tokens of an answer, from the several fields that can say so.
 
