@@ -267,8 +267,8 @@ def test_where_all_is_well_nothing_is_advised():
     [
         ({"isa": "portable"}, {}, {}, "MAGLIO_ISA is portable; without it avx2 is used"),
         ({"load": 7.0}, {}, {}, "Other programs keep the 2 cores busy"),
-        ({}, {"threads": 4}, {}, "4 threads are more than the 2 cores"),
-        ({}, {"threads": 1}, {}, "1 threads are fewer than the 2 cores"),
+        ({}, {"threads": 4}, {}, "number of threads is 4"),
+        ({}, {"threads": 1}, {}, "number of threads is 1"),
         ({}, {"probed": False}, {}, "run maglio probe m.gguf"),
         ({}, {"can_rewind": False}, {}, "nothing is drafted"),
         ({}, {"load_s": 9.0}, {}, "The file was read at about 125 MB/s"),

@@ -74,10 +74,9 @@ def advice(
 
 def _of_engine(facts: MachineFacts, examined: Examined, model: ModelFacts | None) -> Iterator[str]:
     if examined.threads and examined.threads != facts.cores:
-        more = "more" if examined.threads > facts.cores else "fewer"
         yield (
-            f"{examined.threads} threads are {more} than the {facts.cores} cores that may be used; "
-            f"--threads {facts.cores} is usually the fastest."
+            f"The number of threads is {examined.threads}, and that of the cores that may be used "
+            f"{facts.cores}; --threads {facts.cores} is usually the fastest."
         )
     if not examined.can_rewind:
         yield "The engine cannot take tokens back, so nothing is drafted with it."
