@@ -417,3 +417,21 @@ def test_a_long_text_that_is_certain_is_drafted_in_pieces(monkeypatch):
         assert ids(constraint.mask()) == {token}
         constraint.extend([token])
     assert len(encoded) <= 40  # of the whole rest each time
+
+
+def test_only_the_beginning_of_long_certain_text_is_split_at_each_step(monkeypatch):
+    tokenizer = from_metadata(vocabulary())
+    encode, lengths = tokenizer.encode, []
+
+    def counted(text, **options):
+        lengths.append(len(text))
+        return encode(text, **options)
+
+    monkeypatch.setattr(tokenizer, "encode", counted)
+    text = "the cat sat on a mat and ran " * 3000
+    constraint = GrammarCompiler(tokenizer, tokenizer.n_vocab).start(Grammar.choice([text]))
+    for token in encode(text[:60], add_special=False)[:20]:
+        assert constraint.mask()[token // 32] >> (token % 32) & 1
+        constraint.extend([token])
+    assert constraint.forced()
+    assert max(lengths) <= 1024

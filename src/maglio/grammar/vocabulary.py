@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from maglio.errors import GrammarError
 from maglio.text.tokenizer import Tokenizer
 
+_MOST_CERTAIN = 1024
+"""Characters of text that is certain to come which are split into tokens at a time: the split of
+the first of them is what counts, and a literal may have a megabyte."""
 _NO_UTF8 = 0xFF  # llguidance marks control tokens with it
 
 
@@ -81,6 +84,7 @@ class _Wrapped:
         self._tokenizer = tokenizer
 
     def __call__(self, text: str | bytes) -> list[int]:
+        text = text[:_MOST_CERTAIN]
         ids = self._tokenizer.encode(text, add_special=False, continues=True)
         data = text.encode() if isinstance(text, str) else text
         if b"".join(self.tokens[i] for i in ids) == data:
