@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,13 @@ def everything(opened: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return bytes(said)
+
+
+def refusal(opened: socket.socket, status: int) -> dict[str, str]:
+    """The error object of a refusal, after which the server closes."""
+    head, _, body = everything(opened).partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    return json.loads(body)["error"]
 
 
 def send_all(opened: socket.socket, pieces: Iterable[bytes]) -> None:
@@ -81,7 +89,40 @@ def test_what_is_too_long_is_said(server):
     with connected(server) as long:
         long.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n")
         long.sendall(b"x: " + b"y" * (limits.HEAD_BYTES + 1))
-        assert everything(long).startswith(b"HTTP/1.1 431 ")
+        assert refusal(long, 431)["code"] == "head_too_large"
+
+
+def test_what_is_not_http_is_refused_with_an_error_object(server):
+    with connected(server) as other:
+        other.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+        assert refusal(other, 400)["code"] == "invalid_http"
+
+
+def test_a_refusal_does_not_end_up_in_the_middle_of_an_answer(server):
+    forward = server.model.engine.forward
+    hold, n = threading.Event(), 0
+
+    def held(batch):
+        nonlocal n
+        n += 1
+        if n > 3:
+            hold.wait(30)
+        return forward(batch)
+
+    server.model.engine.forward = held
+    body = json.dumps(HELLO | {"stream": True, "max_tokens": 50, "ignore_eos": True}).encode()
+    try:
+        with connected(server) as opened:
+            head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+            opened.sendall(head.encode() + body)
+            said = opened.recv(1000)
+            opened.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+            said += everything(opened)
+    finally:
+        hold.set()
+        server.model.engine.forward = forward
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 400" not in said
 
 
 def test_only_the_head_has_to_hurry(server, monkeypatch):

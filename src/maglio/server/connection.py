@@ -11,12 +11,8 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from maglio.server import limits
-
-_TOO_LONG = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\n"
-    b"connection: close\r\n\r\n"
-)
+from maglio.server.errors import ApiError
+from maglio.server.event_stream import compact
 
 
 class Connection(HttpToolsProtocol):
@@ -43,8 +39,11 @@ class Connection(HttpToolsProtocol):
         self._unread += len(data)
         super().data_received(data)
         if self._unread > limits.HEAD_BYTES and not self.transport.is_closing():
-            self.transport.write(_TOO_LONG)
-            self.transport.close()
+            self._refuse(
+                "431 Request Header Fields Too Large",
+                "head_too_large",
+                f"the head has more than {limits.HEAD_BYTES:,} bytes, which is the limit",
+            )
 
     def on_headers_complete(self) -> None:
         """A head is whole."""
@@ -61,6 +60,21 @@ class Connection(HttpToolsProtocol):
         """A request is whole."""
         self._unread, self._is_in_body = 0, False
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """It has sent what is not HTTP."""
+        self._refuse("400 Bad Request", "invalid_http", msg)
+
+    def _refuse(self, status: str, code: str, message: str) -> None:
+        """Tell what is wrong, unless that would end up in the middle of an answer; and close."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = compact(ApiError(message, code=code).document).encode()
+            head = (
+                f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+        self.transport.close()
 
     def _await_head(self) -> None:
         self._deadline = self.loop.call_later(limits.HEAD_SECONDS, self._end_waiting)
