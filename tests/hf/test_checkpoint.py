@@ -150,11 +150,12 @@ def test_commands_open_checkpoints(checkpoints):
 
 
 def test_a_missing_package_is_one_clear_error(checkpoints, monkeypatch):
+    folder = checkpoints.folder("llama")
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.startswith("maglio.engine.transformers")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MaglioError, match=r'pip install "maglio\[hf\]"'):
-        maglio.load(checkpoints.folder("llama"))
+        maglio.load(folder)
 
 
 def test_what_the_page_shows_runs(checkpoints, tmp_path, monkeypatch):
