@@ -111,8 +111,8 @@ class Soak:
         if reply.status != 200:
             error_code(reply, anthropic=asked.kind == "messages" or _is_anthropic(asked))
         elif asked.same is not None and asked.body is not None:
-            if asked.manner == "garbage" and not reply.is_whole:
-                return  # the rest of the connection is not HTTP, and the server may give it up
+            if asked.manner in ("garbage", "half-close") and not reply.is_whole:
+                return  # the server may give up a connection on which the client has ended
             answer = said(asked.kind, reply, streamed=asked.body["stream"])
             first, expected = self._answers.setdefault(asked.same, (f"{number}", answer))
             self.compared += first != f"{number}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 
 _M_MMAP_THRESHOLD = -3
-_LARGE_BYTES = 4 << 20
+_LARGE_BYTES = 1 << 20
 
 
 def return_large_blocks() -> None:
-    """Give blocks of some megabytes back to the system when they are freed.
+    """Give blocks of a megabyte and more back to the system when they are freed.
 
     glibc does so only until the first of them is freed; later ones come from its heap, where small
     blocks above them keep them. Long bodies of requests then stay in memory, though they are gone.
