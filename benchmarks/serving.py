@@ -136,7 +136,8 @@ async def cell(
             answer = await ask(client, url, question, predicts=predicts, max_tokens=max_tokens)
             answers.append(answer)
 
-    async with httpx.AsyncClient(timeout=600) as client:
+    fresh = httpx.Limits(max_keepalive_connections=0)  # llama.cpp closes kept ones at will
+    async with httpx.AsyncClient(timeout=600, limits=fresh) as client:
         begin = time.perf_counter()
         await asyncio.gather(*(run(client) for _ in range(clients)))
         seconds = time.perf_counter() - begin
