@@ -5,7 +5,8 @@
 PYTHON is an interpreter that has the package xllamacpp. FOLDER holds `spec_bench_question.jsonl`
 (questions) and `EditEval.jsonl` (edits, sent with the old code as `prediction`). All servers are
 started first, and take turns; while one answers, the others wait. A cell is so many clients that
-ask one question after another. The last line of stdout is one JSON document.
+ask one question after another; each cell has questions of its own. The last line of stdout is one
+JSON document.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -58,17 +60,18 @@ class Cell:
         return self.tokens / self.seconds
 
 
-def questions(folder: Path, n: int) -> list[Question]:
-    """First turns of Spec-Bench, of all its categories alike."""
+def questions(folder: Path) -> list[Question]:
+    """First turns of Spec-Bench, of all its categories by turns."""
     rows = [json.loads(line) for line in (folder / "spec_bench_question.jsonl").open()]
-    step = len(rows) // n
-    return [Question(row["turns"][0][:2000]) for row in rows[::step][:n]]
+    step = 37  # has no factor in common with their number
+    order = [rows[(step * n) % len(rows)] for n in range(len(rows))]
+    return [Question(row["turns"][0][:2000]) for row in order]
 
 
-def edits(folder: Path, n: int) -> list[Question]:
-    """Code with an instruction, the longest that a small model can be expected to copy."""
+def edits(folder: Path) -> list[Question]:
+    """Code with an instruction, the longest first."""
     rows = [json.loads(line) for line in (folder / "EditEval.jsonl").open()]
-    rows = sorted(rows, key=lambda row: -len(row["input"]))[:n]
+    rows.sort(key=lambda row: -len(row["input"]))
     return [
         Question(
             f"{row['instruction']}\nAnswer with the whole code and nothing else.\n\n"
@@ -172,12 +175,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=2048)
     args = parser.parse_args()
-    asked = {"questions": questions, "edits": edits}[args.work](args.data, args.requests)
+    supply = cycle({"questions": questions, "edits": edits}[args.work](args.data))
     cells: dict[tuple[int, str], list[Cell]] = {}
     with ExitStack() as stack:
         urls = servers(args, stack)
         for turn in range(args.rounds + 1):  # the first one warms up
             for clients in args.clients if turn else args.clients[-1:]:
+                asked = list(islice(supply, args.requests))  # nobody has seen them before
                 for name, url in urls.items():
                     done = asyncio.run(
                         cell(
