@@ -150,6 +150,7 @@ def planned(body: ChatRequest, state: ServerState) -> Plan:
     Raises:
         MaglioError: the request cannot be served.
     """
+    state.service.check_room()
     prompt = chat_prompt(body, state)
     seed = seed_of(body, state)
     limit = limit_of(state, body.max_completion_tokens, body.max_tokens, body.n_predict)

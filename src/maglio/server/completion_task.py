@@ -57,6 +57,7 @@ def planned_completion(body: CompletionRequest, state: ServerState) -> Completio
         MaglioError: the request cannot be served.
     """
     _check(body)
+    state.service.check_room()
     model = state.model
     sizes = {"n_vocab": model.engine.n_vocab, "n_ctx": model.engine.n_ctx}
     prompts = [

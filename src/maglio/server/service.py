@@ -146,16 +146,25 @@ class Service:
 
         ticket = Ticket(replace(request, prompt=ids), tenant, heard)
         with self._changed:
-            if self._is_closing:
-                raise _closed()
-            if self._open >= self.parallel + self.queue:
-                raise ServiceBusyError(
-                    f"{self.parallel} requests are running and {self.queue} are waiting, the most "
-                    "there may be; try again later"
-                )
+            self.check_room()
             self._open += 1
             self._order(lambda: self._pool.add(ticket))
         return ticket
+
+    def check_room(self) -> None:
+        """Raise what :meth:`submit` would now, before anything is prepared for it.
+
+        Raises:
+            ServiceBusyError: too many requests wait.
+            ServiceClosedError: the service is closing.
+        """
+        if self._is_closing:
+            raise _closed()
+        if self._open >= self.parallel + self.queue:
+            raise ServiceBusyError(
+                f"{self.parallel} requests are running and {self.queue} are waiting, the most "
+                "there may be; try again later"
+            )
 
     def cancel(self, ticket: Ticket) -> None:
         """End a request where it is. Does nothing when it has ended."""
