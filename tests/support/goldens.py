@@ -56,7 +56,11 @@ class Golden:
     """llama.cpp's predictions for ``tokens``, from position ``first`` on."""
 
     digest: str
-    """BLAKE2 digest of the random model's tensors, or of the real model's file."""
+    """BLAKE2 digest of the random model's tensors, or of the real model's file.
+
+    llama.cpp saw random models in which some rows of the vocabulary differed from these in the last
+    bit: they were written with a power of NumPy that is rounded differently where there is AVX-512.
+    """
     tokens: npt.NDArray[np.uint32]
     first: int
     """Position of the first row below."""
