@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import maglio
-from maglio import references
+from maglio import references, starting
 from maglio._core import FrozenAutomaton
 from maglio.cli import generate as cli_generate
 from maglio.cli.app import app
@@ -238,7 +238,7 @@ def test_the_command_line_passes_references_on(model, folder, monkeypatch):
     monkeypatch.setattr(maglio, "load", lambda *_, **__: model)
     monkeypatch.setattr(cli_generate, "read_reference", lambda path, _: [ord(path.name[0])] * 5)
     # A tokenizer without a vocabulary encodes no prompt.
-    monkeypatch.setattr(model, "_encode", lambda prompt: [1, 2, 3])
+    monkeypatch.setattr(starting, "prompt_ids", lambda model, prompt: [1, 2, 3])
     args = ["generate", "-p", "x", "-n", "20", "--json", "--policy", "calibrated"]
     args += ["--reference", str(folder / "a.txt"), "--spec-ref", str(folder / "b.txt")]
     result = CliRunner().invoke(app, args, catch_exceptions=False)
