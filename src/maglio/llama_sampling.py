@@ -13,6 +13,26 @@ from maglio.decode.order import ORDERS
 from maglio.errors import InvalidArgumentError
 from maglio.text import Tokenizer
 
+SAME = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "repeat_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "ignore_eos",
+)
+"""Fields of :class:`~maglio.decode.SamplingParams` that mean the same to llama.cpp by that name."""
+RANDOM_SEED = -1
+"""The seed that stands for one that is drawn."""
+
 _SPELLED = {
     "temp": "temperature",
     "typ_p": "typical_p",

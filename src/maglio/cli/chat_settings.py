@@ -10,11 +10,11 @@ import dataclasses
 from typing import Any
 
 from maglio.chat import Conversation
-from maglio.cli.sampling_options import RANDOM_SEED, bias, order
+from maglio.cli.sampling_options import bias, order
 from maglio.cli.text_options import unescape
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
-from maglio.llama_sampling import default_breakers, drawn_seed
+from maglio.llama_sampling import RANDOM_SEED, default_breakers, drawn_seed
 from maglio.text import Tokenizer
 
 _PARAMS = {

@@ -16,6 +16,8 @@ from maglio.decode import SamplingParams
 from maglio.decode.order import ORDERS
 from maglio.errors import InvalidArgumentError
 from maglio.llama_sampling import (
+    RANDOM_SEED,
+    SAME,
     Breaker,
     breakers,
     default_breakers,
@@ -26,26 +28,7 @@ from maglio.llama_sampling import (
 from maglio.text import Tokenizer
 
 _BIAS = re.compile(r"(\d{1,10})([+-].+)", re.ASCII)
-_SAME = (
-    "temperature",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "xtc_probability",
-    "xtc_threshold",
-    "repeat_penalty",
-    "frequency_penalty",
-    "presence_penalty",
-    "penalty_last_n",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "ignore_eos",
-)
 _GIVES = {"sampling_seq": "order"}  # options that are named otherwise than what they give
-RANDOM_SEED = -1
-"""Stands for a seed that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +210,7 @@ class SamplingOptions:
             InvalidArgumentError: an option can never work.
         """
         return SamplingParams(
-            **{name: getattr(self, name) for name in _SAME},
+            **{name: getattr(self, name) for name in (*SAME, "penalty_last_n")},
             top_k=max(0, self.top_k),
             top_n_sigma=max(0.0, self.top_n_sigma),
             min_keep=max(1, self.min_keep),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import maglio
 from maglio.cli.options import template_variables, token_limit
-from maglio.cli.sampling_options import RANDOM_SEED, SamplingOptions
+from maglio.cli.sampling_options import SamplingOptions
+from maglio.llama_sampling import RANDOM_SEED
 from maglio.references import index_reference
 
 if TYPE_CHECKING:

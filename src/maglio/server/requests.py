@@ -11,7 +11,7 @@ from typing import Any
 
 from maglio.checks import MAX_SEED, MAX_TOKEN_ID
 from maglio.decode import SamplingParams
-from maglio.llama_sampling import breakers, drawn_seed, order_of
+from maglio.llama_sampling import RANDOM_SEED, SAME, breakers, drawn_seed, order_of
 from maglio.references import Reference, index_reference
 from maglio.server.errors import ApiError
 from maglio.server.schema.generating import GeneratingBody
@@ -19,30 +19,11 @@ from maglio.server.schema.sampling import SamplingBody
 from maglio.server.state import ServerState
 from maglio.speculation import Speculation
 
-_SAME = (
-    "temperature",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "xtc_probability",
-    "xtc_threshold",
-    "repeat_penalty",
-    "frequency_penalty",
-    "presence_penalty",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "ignore_eos",
-)
-_RANDOM = -1
-"""llama.cpp's seed that stands for one that is drawn."""
-
 
 def seed_of(body: SamplingBody, state: ServerState) -> int:
     """The seed of a request. Negative ones count from the top."""
     seed = state.settings.seed if body.seed is None else body.seed
-    return drawn_seed() if seed in (None, _RANDOM) else (seed or 0) % (MAX_SEED + 1)
+    return drawn_seed() if seed in (None, RANDOM_SEED) else (seed or 0) % (MAX_SEED + 1)
 
 
 def sampling_of(body: SamplingBody, state: ServerState, seed: int) -> SamplingParams:
@@ -52,7 +33,7 @@ def sampling_of(body: SamplingBody, state: ServerState, seed: int) -> SamplingPa
         InvalidArgumentError: values that can never work, together or for this model.
     """
     changes: dict[str, Any] = {
-        name: value for name in _SAME if (value := getattr(body, name)) is not None
+        name: value for name in SAME if (value := getattr(body, name)) is not None
     }
     if body.top_k is not None:
         changes["top_k"] = max(0, body.top_k)
