@@ -10,7 +10,12 @@ import pytest
 import maglio
 from maglio.errors import ContextFullError, GrammarError, InvalidArgumentError
 from maglio.server.event import Began, Ended, Wrote
+from maglio.server.record import Record
+from maglio.server.request_log import RequestLog
+from maglio.server.running import Running
 from maglio.server.service import Service, ServiceBusyError, ServiceClosedError
+from maglio.server.settings import Settings
+from maglio.server.state import ServerState
 from support.chat_model import chat_model
 
 
@@ -107,17 +112,18 @@ def test_closing_lets_requests_end_and_then_ends_them(model):
 
 def test_leaving_the_iterator_cancels(model):
     service = Service(model, parallel=1)
+    state = ServerState(service, Settings(names=("x",)), RequestLog("off"))
 
     async def leave() -> list[str]:
         kinds = []
-        events = service.run(endless(model), tenant="a")
-        async for event in events:
-            kinds.append(type(event).__name__)
-            if isinstance(event, Wrote):
-                break
-        await events.aclose()
-        more = service.run(maglio.Request(prompt="x", max_tokens=1), tenant="a")
-        return [*kinds, *[type(event).__name__ async for event in more]]
+        async with Running([endless(model)], state, Record("POST", "/")) as running:
+            async for _, event in running.events():
+                kinds.append(type(event).__name__)
+                if isinstance(event, Wrote):
+                    break
+        request = maglio.Request(prompt="x", max_tokens=1)
+        async with Running([request], state, Record("POST", "/")) as running:
+            return [*kinds, *[type(event).__name__ async for _, event in running.events()]]
 
     kinds = asyncio.run(leave())
     assert kinds[0] == Began.__name__

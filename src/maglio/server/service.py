@@ -6,9 +6,8 @@ way. What happens in the thread is :mod:`maglio.server.pool`.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from time import monotonic
@@ -18,7 +17,7 @@ from maglio.errors import ContextFullError, MaglioError
 from maglio.model import Model
 from maglio.prefix_cache import PrefixCache, PrefixStats
 from maglio.request import Request
-from maglio.server.event import Began, Ended, Event, Wrote
+from maglio.server.event import Began, Event, Wrote
 from maglio.server.pool import Pool, Ticket
 from maglio.speculation import Speculation
 from maglio.starting import prompt_ids
@@ -170,28 +169,6 @@ class Service:
         """End a request where it is. Does nothing when it has ended."""
         with self._changed:
             self._order(lambda: self._pool.cancel(ticket))
-
-    async def run(self, request: Request, *, tenant: str) -> AsyncIterator[Event]:
-        """Run a request, and yield its events. Leaving the iterator cancels it.
-
-        Raises:
-            MaglioError: as :meth:`submit`, before the first event.
-        """
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Event] = asyncio.Queue()
-
-        def deliver(event: Event) -> None:
-            loop.call_soon_threadsafe(events.put_nowait, event)
-
-        ticket = self.submit(request, tenant=tenant, deliver=deliver)
-        try:
-            while True:
-                event = await events.get()
-                yield event
-                if isinstance(event, Ended):
-                    return
-        finally:
-            self.cancel(ticket)
 
     def close(self, *, grace: float = 0.0) -> None:
         """Take no more requests, give those that were taken ``grace`` seconds, and end the thread.
