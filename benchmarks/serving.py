@@ -205,7 +205,8 @@ def main() -> None:
             "server": name,
             "tokens_per_s": round(statistics.median(one.rate for one in done), 1),
             "range": [
-                round(rate, 1) for rate in sorted(one.rate for one in done)[:: max(1, len(done) - 1)]
+                round(rate, 1)
+                for rate in sorted(one.rate for one in done)[:: max(1, len(done) - 1)]
             ],
             "first_ms": round(1e3 * statistics.median(one.first_s for one in done), 1),
             "ahead": round(
