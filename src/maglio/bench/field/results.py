@@ -97,7 +97,7 @@ def as_line(value: Line) -> bytes:
     document = {"kind": _KINDS[type(value)], **dataclasses.asdict(value)}
     if isinstance(value, Header):
         document = {"kind": "field", "version": VERSION, **document}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return json.dumps(document, allow_nan=False).encode() + b"\n"
 
 
 def _check_names(line: Line, header: Header, where: Record) -> None:
