@@ -26,6 +26,7 @@ for name in sys.argv[1:]:
 print(json.dumps(found))
 """
 _LIMIT_S = 60.0
+_TRANSFORMERS = ("transformers", "torch", "gguf", "accelerate")  # the last two for GGUF files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def _peer(engine: str, method: str, **settings: int) -> Entrant:
     """A library with a method of its own, called prompt lookup in both."""
     packages, module, growth = {
         "llama-cpp-python": (("llama-cpp-python",), ".llama_python", 2.0),
-        "transformers": (("transformers", "torch", "gguf"), ".transformers_model", 10.0),
+        "transformers": (_TRANSFORMERS, ".transformers_model", 10.0),
     }[engine]
     return Entrant(
         name=f"{engine}-{'plain' if method == 'plain' else 'lookup'}",
@@ -148,7 +149,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *_maglio("llama.cpp", "maglio-llama.cpp", ("llama-cpp-python",), "llama"),
     _peer("transformers", "plain"),
     _peer("transformers", "prompt lookup", prompt_lookup_num_tokens=10, max_matching_ngram_size=2),
-    *_maglio("transformers", "maglio-transformers", ("transformers", "torch", "gguf"), "hf"),
+    *_maglio("transformers", "maglio-transformers", _TRANSFORMERS, "hf"),
 )
 """All of them, each engine's plain decoding before its methods."""
 

@@ -147,11 +147,11 @@ class FieldRunner:
         if entry.name in self._broken:
             raise ContestantError(self._broken[entry.name], ended=False)
         if entry.name not in self._running:
-            self._running[entry.name] = self._open(entry, request)
+            self._open(entry, request)
         time.sleep(_REST_S)
         return self._running[entry.name].ask(request, limit_s=self._field.limit_s)
 
-    def _open(self, entry: Entry, first: Request) -> ContestantProcess:
+    def _open(self, entry: Entry, first: Request) -> None:
         setup = Setup(
             model=self._field.model,
             n_ctx=self._field.n_ctx,
@@ -166,16 +166,14 @@ class FieldRunner:
             process = ContestantProcess(
                 entry.python, entry.entrant.module, setup, limit_s=self._field.opening_s
             )
-            try:
-                process.ask(warm_up, limit_s=self._field.limit_s)
-            except ContestantError as error:
-                if error.ended:
-                    raise
+            self._running[entry.name] = process
+            process.ask(warm_up, limit_s=self._field.limit_s)
         except ContestantError as error:
+            if not error.ended:
+                return  # the warm-up was nothing for it
             # It would not open the next time either, and may take long to find out.
             self._broken[entry.name] = f"could not be opened: {error}"
             raise ContestantError(self._broken[entry.name], ended=True) from error
-        return process
 
     def _close(self, entries: Sequence[Entry]) -> None:
         """End the processes of contestants, and note what memory they took."""
