@@ -26,6 +26,7 @@ for name in sys.argv[1:]:
 print(json.dumps(found))
 """
 _LIMIT_S = 60.0
+_GROWTH_OF_FLOATS = 8.0
 _TRANSFORMERS = ("transformers", "torch", "gguf", "accelerate")  # the last two for GGUF files
 
 
@@ -41,6 +42,7 @@ class Entrant:
         packages: what its interpreter needs; the first names the version.
         install: the command that installs them.
         settings: by the engine's own names.
+        converts: whether it needs the weights as a checkpoint of the transformers library.
         remembers: whether an answer can depend on earlier ones, so that it begins anew for each
             task.
         growth: bytes of memory that it needs for each byte of the model file, about.
@@ -53,6 +55,7 @@ class Entrant:
     packages: tuple[str, ...]
     install: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    converts: bool = False
     remembers: bool = False
     growth: float = 2.0
 
@@ -85,7 +88,8 @@ def _maglio(engine: str, name: str, packages: tuple[str, ...], extra: str) -> li
         "module": ".maglio_model",
         "packages": ("maglio", *packages),
         "install": f'pip install "maglio[{extra}]"' if extra else "pip install maglio",
-        "growth": 10.0 if engine == "transformers" else 2.0,
+        "converts": engine == "transformers",
+        "growth": _GROWTH_OF_FLOATS if engine == "transformers" else 2.0,
     }
     return [
         Entrant(name=f"{name}-plain", method="plain", settings={"engine": engine}, **common),
@@ -119,19 +123,18 @@ def _llama_server(method: str, *, remembers: bool = False, **settings: int) -> E
 
 def _peer(engine: str, method: str, **settings: int) -> Entrant:
     """A library with a method of its own, called prompt lookup in both."""
-    packages, module, growth = {
-        "llama-cpp-python": (("llama-cpp-python",), ".llama_python", 2.0),
-        "transformers": (_TRANSFORMERS, ".transformers_model", 10.0),
-    }[engine]
+    of_floats = engine == "transformers"
+    packages = _TRANSFORMERS if of_floats else (engine,)
     return Entrant(
         name=f"{engine}-{'plain' if method == 'plain' else 'lookup'}",
         engine=engine,
         method=method,
-        module=module,
+        module=".transformers_model" if of_floats else ".llama_python",
         packages=packages,
         install=f"pip install {' '.join(packages)}",
         settings=settings,
-        growth=growth,
+        converts=of_floats,
+        growth=_GROWTH_OF_FLOATS if of_floats else 2.0,
     )
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -97,6 +98,7 @@ class FieldRunner:
         self._running: dict[str, ContestantProcess] = {}
         self._peaks: dict[str, int] = {}
         self._broken: dict[str, str] = {}
+        self._checkpoint: TemporaryDirectory[str] | None = None
 
     def missing(self) -> int:
         """How many runs the file lacks."""
@@ -113,7 +115,11 @@ class FieldRunner:
             for block in self._blocks():
                 yield from self._run_block(block)
         finally:
-            self._close(self._field.entries)
+            try:
+                self._close(self._field.entries)
+            finally:
+                if self._checkpoint is not None:
+                    self._checkpoint.cleanup()
 
     def _blocks(self) -> Iterator[_Block]:
         for number in range(self._field.rounds):
@@ -159,13 +165,14 @@ class FieldRunner:
             method=entry.entrant.method,
             settings=entry.entrant.settings,
         )
+        limit_s = self._field.opening_s
         warm_up = dataclasses.replace(
             first, prompt=first.prompt[:_WARM_UP_PROMPT], max_tokens=_WARM_UP_TOKENS, schema=None
         )
         try:
-            process = ContestantProcess(
-                entry.python, entry.entrant.module, setup, limit_s=self._field.opening_s
-            )
+            if entry.entrant.converts:
+                setup = dataclasses.replace(setup, checkpoint=self._converted(entry, setup))
+            process = ContestantProcess(entry.python, entry.entrant.module, setup, limit_s=limit_s)
             self._running[entry.name] = process
             process.ask(warm_up, limit_s=self._field.limit_s)
         except ContestantError as error:
@@ -174,6 +181,20 @@ class FieldRunner:
             # It would not open the next time either, and may take long to find out.
             self._broken[entry.name] = f"could not be opened: {error}"
             raise ContestantError(self._broken[entry.name], ended=True) from error
+
+    def _converted(self, entry: Entry, setup: Setup) -> str:
+        """The folder of the model's checkpoint, which is written once."""
+        if self._checkpoint is None:
+            folder = TemporaryDirectory(prefix="maglio-field-")
+            setup = dataclasses.replace(setup, checkpoint=folder.name)
+            try:
+                limit_s = self._field.opening_s
+                ContestantProcess(entry.python, ".conversion", setup, limit_s=limit_s).close()
+            except BaseException:
+                folder.cleanup()
+                raise
+            self._checkpoint = folder
+        return self._checkpoint.name
 
     def _close(self, entries: Sequence[Entry]) -> None:
         """End the processes of contestants, and note what memory they took."""

@@ -74,14 +74,14 @@ class MaglioModel:
 def _load(setup: Setup, engine: str) -> maglio.Model:
     if engine != "transformers":
         return maglio.load(setup.model, engine=engine, n_ctx=setup.n_ctx, threads=setup.threads)
-    # The library reads the weights of a GGUF file, but not the whole of its tokenizer.
+    # The checkpoint has no tokenizer: the library would not read the whole of it.
     import torch
 
     from maglio.engine.transformers import TransformersEngine
 
-    from .transformers_model import read_gguf
+    from .transformers_model import read_checkpoint
 
     torch.set_num_threads(setup.threads)
-    model: Any = read_gguf(Path(setup.model))
+    model: Any = read_checkpoint(setup.checkpoint)
     tokenizer = read_tokenizer(ModelFile(Path(setup.model)))
     return maglio.Model(TransformersEngine(model, n_ctx=setup.n_ctx), tokenizer)

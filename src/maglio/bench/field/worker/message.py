@@ -60,7 +60,9 @@ class Setup:
     """What a contestant is opened with.
 
     Attributes:
-        model: path of the model: a GGUF file, or a folder of the transformers library.
+        model: path of the GGUF file.
+        checkpoint: folder with its weights for the transformers library; empty for those that do
+            not need it.
         n_ctx: context in tokens.
         threads: number of threads.
         method: ``plain``, or how to draft.
@@ -72,6 +74,7 @@ class Setup:
     threads: int
     method: str
     settings: Mapping[str, Any]
+    checkpoint: str = ""
 
 
 def counted(tokens: Sequence[int], widths: Sequence[int], prompt: int) -> dict[str, int]:

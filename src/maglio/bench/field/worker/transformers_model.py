@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,12 +16,12 @@ def open_contestant(setup: Setup) -> TransformersModel:
     return TransformersModel(setup)
 
 
-def read_gguf(file: Path) -> Any:  # noqa: ANN401  # a class per architecture
-    """The model of a GGUF file, its weights as float32 numbers."""
+def read_checkpoint(folder: str) -> Any:  # noqa: ANN401  # a class per architecture
+    """The model in a folder, its weights as float32 numbers."""
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers.AutoModelForCausalLM.from_pretrained(
-        file.parent, gguf_file=file.name, dtype=torch.float32, local_files_only=True
+        folder, dtype=torch.float32, local_files_only=True
     ).eval()
 
 
@@ -32,7 +31,7 @@ class TransformersModel:
     def __init__(self, setup: Setup) -> None:
         torch.set_num_threads(setup.threads)
         self._settings = dict(setup.settings)
-        self._model = read_gguf(Path(setup.model))
+        self._model = read_checkpoint(setup.checkpoint)
 
     def answer(self, request: Request) -> Answer:
         """Answer one prompt."""
