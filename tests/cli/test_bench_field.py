@@ -7,10 +7,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from bench.field_samples import run as run_of
 from bench.samples import JSON_ANSWER
+from maglio.bench.field.contestants import ENTRANTS, find
 from maglio.bench.field.results import read_results
 from maglio.cli.app import app
-from maglio.errors import DataFileError, InvalidArgumentError, ModelFileError
+from maglio.cli.bench_field import check_equal
+from maglio.errors import DataFileError, InvalidArgumentError, MaglioError, ModelFileError
 from support.chat_model import write_chat_model
 
 
@@ -64,6 +67,13 @@ def test_maglio_answers_every_task_with_the_tokens_of_plain_decoding(model, tmp_
     assert output.read_bytes() == before
     with pytest.raises(DataFileError, match="other max_tokens"):
         run(*options, "-n", "13")
+
+
+def test_other_output_of_our_own_engine_is_an_error():
+    entries = find(ENTRANTS)
+    check_equal(entries, [run_of(), run_of(contestant="maglio-transformers", equal=False)])
+    with pytest.raises(MaglioError, match="1 outputs differed .* repetition, prompt 1, at temp"):
+        check_equal(entries, [run_of(), run_of(equal=False)])
 
 
 def test_contestants_and_tasks_can_be_listed(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from maglio.bench.field.contestants import ENTRANTS, Entry, find
 from maglio.bench.field.data_tasks import data_kinds
-from maglio.bench.field.line import FieldMachine, FieldModel, Header
+from maglio.bench.field.line import FieldMachine, FieldModel, FieldRun, Header
 from maglio.bench.field.prompts import Kind, TaskPrompts, built_in, encode
 from maglio.bench.field.results_file import ResultsFile
 from maglio.bench.field.runner import Field, FieldRunner
@@ -28,7 +28,7 @@ from maglio.cli.model_choice import ModelChoice
 from maglio.cli.option_groups import with_option_groups
 from maglio.cli.options import ThreadsOption, thread_count
 from maglio.doctor.machine_facts import machine_facts
-from maglio.errors import InvalidArgumentError, ModelFileError
+from maglio.errors import InvalidArgumentError, MaglioError, ModelFileError
 from maglio.gguf import ModelFile
 from maglio.machine import physical_cores
 from maglio.native_model import read_chat_template, read_tokenizer
@@ -78,7 +78,8 @@ def field(
         bool,
         typer.Option(
             "--quick",
-            help="The built-in tasks once, 48 tokens each; data only where --tasks names it.",
+            help="The built-in tasks once, greedily, 48 tokens each; data sets only where --tasks "
+            "names them.",
         ),
     ] = False,
     contestants: Annotated[
@@ -140,8 +141,13 @@ def field(
         ),
     ] = None,
     sampled: Annotated[
-        bool, typer.Option("--sampled/--greedy-only", help="Run each prompt at T=0.7 too.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--sampled/--greedy-only",
+            help="Run each prompt at T=0.7 too. Default: yes; quick: no.",
+            show_default=False,
+        ),
+    ] = None,
     n_ctx: Annotated[
         int,
         typer.Option(
@@ -159,8 +165,9 @@ def field(
     ] = 300.0,
 ) -> None:
     """Time Maglio and other engines by turns on the same prompts, each in a process of its own."""
-    notes = Console(stderr=True, highlight=False)
+    notes = Console(stderr=True, highlight=False, markup=False)
     scale = _QUICK if quick else _FULL
+    sampled = not quick if sampled is None else sampled
     scale = _Scale(prompts or scale.prompts, rounds or scale.rounds, max_tokens or scale.max_tokens)
     entries = _chosen("contestant", find(ENTRANTS, peer or ()), contestants)
     kinds = _kinds(data, tasks, quick=quick)
@@ -190,6 +197,19 @@ def field(
     to = output or Path(f"field-{'quick-' if quick else ''}{file.path.stem}.jsonl")
     with ResultsFile(to, _header(file.path, running, entries)) as results, terminate_once():
         _run(running, results, to, notes)
+        check_equal(entries, results.done.values())
+
+
+def check_equal(entries: Iterable[Entry], runs: Iterable[FieldRun]) -> None:
+    """Raise MaglioError if Maglio's own engine has said something else than it says plainly."""
+    ours = {entry.name for entry in entries if entry.entrant.engine == "maglio"}
+    different = [run for run in runs if run.contestant in ours and run.equal is False]
+    if different:
+        first = different[0]
+        raise MaglioError(
+            f"{len(different)} outputs differed from plain decoding, the first in {first.task}, "
+            f"prompt {first.prompt}, at temperature {first.temperature:g}; please report this"
+        )
 
 
 def _run(running: Field, results: ResultsFile, to: Path, notes: Console) -> None:
