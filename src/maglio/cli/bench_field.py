@@ -207,7 +207,7 @@ def check_equal(entries: Iterable[Entry], runs: Iterable[FieldRun]) -> None:
     if different:
         first = different[0]
         raise MaglioError(
-            f"{len(different)} outputs differed from plain decoding, the first in {first.task}, "
+            f"output differed from plain decoding in {len(different)} runs, first in {first.task}, "
             f"prompt {first.prompt}, at temperature {first.temperature:g}; please report this"
         )
 
