@@ -99,6 +99,26 @@ def test_absent_contestants_are_named_with_what_installs_them():
     assert entry.contestant.absent == "no-such-package: not installed; pip install it"
 
 
+def test_peers_are_found_in_other_interpreters_and_maglio_only_here(tmp_path):
+    for package in ("peer", "maglio"):
+        folder = tmp_path / f"{package}-9.9.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {package}\nVersion: 9.9\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    common = {"engine": "e", "method": "plain", "module": ".none", "install": "pip install it"}
+    there = Entrant(name="there", packages=("peer", "numpy"), **common)
+    mixed = Entrant(name="mixed", packages=("maglio", "peer"), **common)
+    ours = Entrant(name="ours", packages=("maglio",), **common)
+    found = {entry.name: entry for entry in find([there, mixed, ours], [str(python)])}
+    assert found["there"].python == str(python)
+    assert found["there"].contestant.version.startswith("peer 9.9, numpy ")
+    assert found["mixed"].contestant.absent == "peer: not installed; pip install it"
+    assert found["ours"].python == sys.executable
+    assert "9.9" not in found["ours"].contestant.version
+
+
 def test_every_engine_of_a_contestant_has_plain_decoding_and_it_comes_first():
     names = [entrant.name for entrant in ENTRANTS]
     assert len(set(names)) == len(names)

@@ -26,6 +26,7 @@ for name in sys.argv[1:]:
 print(json.dumps(found))
 """
 _LIMIT_S = 60.0
+_OURS = "maglio"
 _GROWTH_OF_FLOATS = 8.0
 _TRANSFORMERS = ("transformers", "torch", "gguf", "accelerate")  # the last two for GGUF files
 
@@ -86,7 +87,7 @@ def _maglio(engine: str, name: str, packages: tuple[str, ...], extra: str) -> li
     common: dict[str, Any] = {
         "engine": engine_name,
         "module": ".maglio_model",
-        "packages": ("maglio", *packages),
+        "packages": (_OURS, *packages),
         "install": f'pip install "maglio[{extra}]"' if extra else "pip install maglio",
         "converts": engine == "transformers",
         "growth": _GROWTH_OF_FLOATS if engine == "transformers" else 2.0,
@@ -162,7 +163,7 @@ def find(entrants: Iterable[Entrant], peers: Sequence[str] = ()) -> list[Entry]:
 
     Args:
         entrants: who they are.
-        peers: interpreters to look in, besides this one, which comes first.
+        peers: interpreters to look for others than Maglio in, after this one.
     """
     entrants = tuple(entrants)
     packages = sorted({package for entrant in entrants for package in entrant.packages})
@@ -185,6 +186,8 @@ def _entry(entrant: Entrant, found: Mapping[str, Mapping[str, str]]) -> Entry:
     if engine not in engine_names():
         return _absent(entrant, f"this version of Maglio has no engine {engine!r}")
     for python, versions in found.items():
+        if python != sys.executable and _OURS in entrant.packages:
+            continue  # that would be another Maglio
         if all(package in versions for package in entrant.packages):
             version = ", ".join(f"{package} {versions[package]}" for package in entrant.packages)
             return Entry(entrant, python, _contestant(entrant, version, None))
