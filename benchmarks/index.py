@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,41 +17,15 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.bench.growth.drafting import resident_bytes
+from maglio.bench.growth.synthetic import N_VOCAB, make_stream
 from maglio.bench.peers.arctic import find_suffix_tree
 from maglio.draft.cascade import Cascade
 from maglio.draft.record import RecordPolicy
 from maglio.draft.reference import save_index
 from maglio.draft.source import Step
-
-Tokens = npt.NDArray[np.int32]
-N_VOCAB = 150_000
-
-
-def make_stream(n: int, seed: int = 0) -> Tokens:
-    """A stream of ``n`` tokens: fresh runs of Zipf ids alternate with copied blocks."""
-    rng = np.random.default_rng(seed)
-    weights = 1.0 / (np.arange(N_VOCAB) + 2.7)
-    fresh = rng.choice(N_VOCAB, size=n, p=weights / weights.sum()).astype(np.int32)
-    out = np.empty(n, dtype=np.int32)
-    at = 0
-    while at < n:
-        length = min(int(rng.integers(5, 65)), n - at)
-        if at > 200 and rng.random() < 0.5:
-            start = int(rng.integers(at - length))
-            out[at : at + length] = out[start : start + length]
-        else:
-            out[at : at + length] = fresh[at : at + length]
-        at += length
-    return out
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
 
 
 def best_seconds(work: Callable[[], object], repeats: int) -> float:

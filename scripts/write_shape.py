@@ -17,6 +17,7 @@ from support.models import QWEN3_06B, QWEN35_08B, Family, Shape, write_model
 
 SHAPES: dict[str, tuple[Family, Shape]] = {
     "qwen3-0.6b": ("qwen3", QWEN3_06B),
+    "qwen3-1.7b": ("qwen3", Shape(28, 2048, 16, 8, 128, 6144, 151936, 40960, 0, True)),
     "qwen3-4b": ("qwen3", Shape(36, 2560, 32, 8, 128, 9728, 151936, 40960, 0, True)),
     "llama-3.1-8b": ("llama", Shape(32, 4096, 32, 8, 128, 14336, 128256, 131072, 0, False)),
     "qwen3-30b-a3b": (

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.field_samples import HEADER, run
-from maglio.bench.field.line import GrowthPoint, PeakMemory
+from maglio.bench.field.line import PeakMemory
 from maglio.bench.field.results import as_line, parse_results, read_results
 from maglio.bench.field.results_file import ResultsFile
 from maglio.errors import DataFileError
+from support.field_results import point
 
 COUNT = st.integers(0, 2**40)
 SECONDS = st.floats(0, 1e6)
@@ -43,8 +44,8 @@ def test_lines_are_read_as_they_were_written(line):
 
 
 def test_memory_is_the_most_that_was_seen_and_growth_points_keep_their_order():
-    points = [GrowthPoint("context", x, "maglio", 2.0, "ms") for x in (2.0, 1.0)]
-    points.append(GrowthPoint("index", 1.0, None, 3.0, "MB"))
+    points = [point("context", x, 2.0, contestant="maglio") for x in (2.0, 1.0)]
+    points.append(point("index", 1.0, 3.0))
     lines = [HEADER, PeakMemory("maglio", 5), *points, PeakMemory("maglio", 4)]
     found = parse_results(b"".join(map(as_line, lines)), "f")
     assert found.memory == {"maglio": 5}

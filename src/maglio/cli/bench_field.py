@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -17,17 +16,17 @@ from rich.console import Console
 
 from maglio.bench.field.contestants import ENTRANTS, Entry, find
 from maglio.bench.field.data_tasks import data_kinds
-from maglio.bench.field.line import FieldMachine, FieldModel, FieldRun, Header
+from maglio.bench.field.line import FieldRun, Header
 from maglio.bench.field.prompts import Kind, TaskPrompts, built_in, encode
 from maglio.bench.field.results_file import ResultsFile
 from maglio.bench.field.runner import Field, FieldRunner
 from maglio.bench.stream import ModelText
+from maglio.cli.field_facts import field_machine, field_model
 from maglio.cli.field_progress import FieldProgress
 from maglio.cli.interrupts import Terminated, terminate_once
 from maglio.cli.model_choice import ModelChoice
 from maglio.cli.option_groups import with_option_groups
 from maglio.cli.options import ThreadsOption, thread_count
-from maglio.doctor.machine_facts import machine_facts
 from maglio.errors import InvalidArgumentError, MaglioError, ModelFileError
 from maglio.gguf import ModelFile
 from maglio.machine import physical_cores
@@ -280,20 +279,9 @@ def _encoded(
 
 
 def _header(path: Path, running: Field, entries: Sequence[Entry]) -> Header:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 22):
-            digest.update(piece)
-    machine = machine_facts()
-    rate = machine.memory_rate
     return Header(
-        FieldModel(path.name, path.stat().st_size, digest.hexdigest()),
-        FieldMachine(
-            machine.processor,
-            machine.cores,
-            machine.isa,
-            None if rate is None else round(rate / 1e9, 2),
-        ),
+        field_model(path),
+        field_machine(),
         running.threads,
         running.max_tokens,
         running.rounds,

@@ -183,18 +183,28 @@ class GrowthPoint:
     """A point of a growth curve.
 
     Attributes:
-        curve: its name.
-        x: what grows.
-        contestant: whose; ``None`` for one that is nobody's.
-        value: what was measured.
-        unit: of the value.
+        curve: what is measured; names the curve.
+        x: how much there is of what grows,
+        x_name: and what that is.
+        contestant: whose; ``None`` where no contestant is measured, but Maglio itself.
+        series: which line of the curve; empty where there is one alone.
+        value: what was measured, the median,
+        low: the lower quartile,
+        high: and the upper one.
+        unit: of the values.
+        expected: the order of growth that the series should have, such as ``O(1)``.
     """
 
     curve: str
     x: float
+    x_name: str
     contestant: str | None
+    series: str
     value: float
+    low: float
+    high: float
     unit: str
+    expected: str
 
 
 Line = Header | FieldRun | PeakMemory | GrowthPoint

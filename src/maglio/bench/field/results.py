@@ -164,8 +164,9 @@ class _Fields(Record):
         return _Fields(value, f"{self.where}, {key}")
 
     def inners(self, key: str) -> list[_Fields]:
-        """A list of objects in it."""
-        found = [_Fields(record.value, record.where) for record in self.records(key)]
+        """A list of objects in it, which may be empty."""
+        records = [] if self.value.get(key) == [] else self.records(key)
+        found = [_Fields(record.value, record.where) for record in records]
         names = [one.text("name") for one in found]
         if len(set(names)) < len(names):
             raise self.error(f"{key!r} holds a name twice")
@@ -235,11 +236,16 @@ def _memory(line: _Fields) -> PeakMemory:
 
 def _growth(line: _Fields) -> GrowthPoint:
     return GrowthPoint(
-        line.text("curve"),
-        line.real("x"),
-        line.optional("contestant", line.text),
-        line.real("value"),
-        line.text("unit"),
+        curve=line.text("curve"),
+        x=line.real("x"),
+        x_name=line.text("x_name"),
+        contestant=line.optional("contestant", line.text),
+        series=line.text("series"),
+        value=line.real("value"),
+        low=line.real("low"),
+        high=line.real("high"),
+        unit=line.text("unit"),
+        expected=line.text("expected"),
     )
 
 
