@@ -13,7 +13,7 @@ from rich.markup import escape
 
 import maglio
 from maglio.bench.field.line import GrowthPoint, Header
-from maglio.bench.field.words import amount, figure
+from maglio.bench.field.words import amount, count, figure
 from maglio.bench.growth.measure import growth_points
 from maglio.bench.growth.points_file import PointsFile
 from maglio.bench.growth.scale import FULL, QUICK
@@ -86,7 +86,7 @@ def growth(
                 file.add(point)
                 notes.print(escape(_said(point)), soft_wrap=True)
         added = len(file) - known
-        notes.print(f"{added} points added to {escape(str(output))}", soft_wrap=True)
+        notes.print(f"{count(added, 'point')} added to {escape(str(output))}", soft_wrap=True)
 
 
 def _header(path: Path, threads: int) -> Header:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich import box
@@ -95,7 +96,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print(summary: Summary) -> None:
-    out = Console(highlight=False)
+    # A pipe has no width to cut figures to.
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     out.print(escape(setting(summary)))
     _table(out, tables.overview(summary))
     for task in summary.header.tasks:
@@ -113,7 +115,8 @@ def _table(out: Console, table: Table) -> None:
         return
     shown = RichTable(title=escape(table.title), box=box.SIMPLE)
     for column in table.columns:
-        shown.add_column(escape(column.name), justify="right" if column.is_number else "left")
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        shown.add_column(escape(column.name), justify=justify, overflow="fold")
     for row in table.rows:
         shown.add_row(*(escape(value.text) for value in row))
     if table.foot:

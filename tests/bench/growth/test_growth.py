@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,7 @@ def test_references_and_hours_give_their_points() -> None:
 
 
 def one_point_and_an_end() -> Iterator[GrowthPoint]:
+    os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C at a terminal does
     yield point("a", 1.0, float(os.getpid()))
     os._exit(3)
 
@@ -263,7 +265,7 @@ def test_the_command_measures_what_is_missing(
     gone = next(n for n, line in enumerate(lines) if b'"plain step"' in line)
     output.write_bytes(b"".join(lines[:gone] + lines[gone + 1 :]))
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert "1 points added" in done.output
+    assert "1 point added" in done.output
     again = output.read_bytes().splitlines(keepends=True)
     assert again[:-1] == lines[:gone] + lines[gone + 1 :]
     shown = CliRunner().invoke(app, ["bench", "report", str(output)], catch_exceptions=False)

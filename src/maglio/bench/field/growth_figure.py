@@ -111,9 +111,9 @@ def _widened(low: float, high: float, least: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Values of 1, 2 and 5 times a power of ten, or of these powers alone where there are many."""
+    """Round values, as many as there is room for."""
     decades = range(math.floor(low / math.log(10.0)), math.ceil(high / math.log(10.0)) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
+    for steps in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3), (1,)):
         values = [step * 10.0**decade for decade in decades for step in steps]
         inside = [value for value in values if low <= math.log(value) <= high]
         if len(inside) <= _MOST_TICKS:

@@ -27,7 +27,7 @@ from maglio.bench.field.speed_figure import advantages, speeds
 from maglio.bench.field.summary import Summary
 from maglio.bench.field.table import Column, Table, Value
 from maglio.bench.field.verdict import verdicts
-from maglio.bench.field.words import decoding
+from maglio.bench.field.words import count, decoding
 
 
 def html(summary: Summary) -> str:
@@ -68,7 +68,7 @@ def _body(summary: Summary) -> Iterator[str]:
         yield _section(
             f"task-{number}",
             task.name,
-            f'<p class="note">{escape(task.expected)} {task.prompts} prompts '
+            f'<p class="note">{escape(task.expected)} {count(task.prompts, "prompt")} '
             f"({escape(task.data)}).</p>",
             f'<div class="verdict">{"".join(said)}</div>',
             *_speeds(summary, task.name),

@@ -14,6 +14,7 @@ from maglio.bench.field.setting import setting
 from maglio.bench.field.summary import Summary
 from maglio.bench.field.table import Table
 from maglio.bench.field.verdict import verdicts
+from maglio.bench.field.words import count
 
 NOT_RUN = "No run is recorded yet."
 """What stands between the comments before there is a file of results."""
@@ -65,7 +66,7 @@ def _parts(summary: Summary) -> Iterator[str]:
     yield from _titled(tables.overview(summary))
     for task in header.tasks:
         yield f"### {_text(task.name)}"
-        yield f"{_text(task.expected)} {task.prompts} prompts ({_text(task.data)})."
+        yield f"{_text(task.expected)} {count(task.prompts, 'prompt')} ({_text(task.data)})."
         yield from (f"- {_text(said)}" for said in verdicts(summary, task.name))
         yield from _table(tables.of_task(summary, task.name))
     yield from _titled(tables.contestants(summary))

@@ -6,7 +6,7 @@ Boundary: a summary to text.
 from __future__ import annotations
 
 from maglio.bench.field.summary import Summary
-from maglio.bench.field.words import figure
+from maglio.bench.field.words import count, figure
 
 
 def setting(summary: Summary) -> str:
@@ -17,9 +17,9 @@ def setting(summary: Summary) -> str:
     memory = "" if speed is None else f", {figure(speed)} GB/s of memory"
     said = (
         f"Model {model.name}, {model.bytes / 1e6:,.0f} MB, SHA-256 {model.digest[:16]}. Machine: "
-        f"{machine.cpu}, {machine.cores} cores, {machine.isa}{memory}; {header.threads} threads. "
-        f"Begun {header.started}"
+        f"{machine.cpu}, {count(machine.cores, 'core')}, {machine.isa}{memory}; "
+        f"{count(header.threads, 'thread')}. Begun {header.started}"
     )
     if not header.tasks:
         return f"{said}."
-    return f"{said}; {header.rounds} rounds, at most {header.max_tokens} tokens a run."
+    return f"{said}; {count(header.rounds, 'round')}, at most {header.max_tokens} tokens a run."

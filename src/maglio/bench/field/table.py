@@ -184,7 +184,7 @@ def of_curve(curve: Curve) -> Table:
         rows.append(
             (Value(amount(x), x), *(_value(None if p is None else p.value, figure) for p in points))
         )
-    grew = (_value(line.power, lambda power: f"n^{power:.2f}") for line in lines)
+    grew = (_value(line.power, lambda power: f"n^{round(power, 2) + 0.0:.2f}") for line in lines)
     return Table(
         curve.name,
         (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from maglio.bench.field.ratio import Ratio
 from maglio.bench.field.summary import Cell, Place, Summary, is_ours
-from maglio.bench.field.words import decoding, figure
+from maglio.bench.field.words import count, decoding, figure
 
 _LEVEL = 0.005
 """A mean ratio this near to 1 is level, where noise is not known."""
@@ -29,12 +29,12 @@ def verdict(summary: Summary, place: Place) -> str:
     if cell is None:
         return f"{how}: Maglio's drafting was not measured."
     if cell.tokens_per_s is None:
-        return f"{how}: {cell.contestant} gave no result in {_count(cell.runs, 'run')}."
+        return f"{how}: {cell.contestant} gave no result in {count(cell.runs, 'run')}."
     said = [
         f"{how}: {_beside_peer(cell, cell.tokens_per_s, summary.best_peer(place))}",
         *([_beside_plain(cell.own)] if cell.own is not None else []),
         *_equality(cell),
-        *([f"{_count(cell.failed, 'run')} of {cell.runs} failed."] if cell.failed else []),
+        *([f"{count(cell.failed, 'run')} of {cell.runs} failed."] if cell.failed else []),
         *_others(summary, list(cells.values())),
     ]
     return " ".join(said)
@@ -96,7 +96,3 @@ def _others(summary: Summary, cells: list[Cell]) -> Iterator[str]:
     ]
     if unlike:
         yield f"Outputs of others unlike their own plain ones: {', '.join(unlike)}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

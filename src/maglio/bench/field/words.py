@@ -29,8 +29,15 @@ def figure(value: float) -> str:
 
 
 def times(ratio: Ratio) -> str:
-    """A ratio with its range over prompts."""
+    """A ratio with its range over prompts, if there are several."""
+    if ratio.prompts == 1:
+        return f"{ratio.mean:.2f}"
     return f"{ratio.mean:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def count(number: int, noun: str) -> str:
+    """So many of what the noun says."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

@@ -49,7 +49,7 @@ STREAM_MEMORY = Quantity(
     curve="memory of drafting, hours into a stream",
     x_name="hours at 100 tokens per second",
     unit="MB",
-    expected={"": "O(1)"},
+    expected={"": "O(n) for 12 hours, then O(1)"},
 )
 
 MAX_DRAFT = 16

@@ -6,6 +6,7 @@ Boundary: processes and pipes; knows nothing of what is measured.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection
@@ -50,6 +51,7 @@ def in_own_process(measure: Callable[[], Iterator[GrowthPoint]]) -> Iterator[Gro
 
 
 def _send(sender: Connection, measure: Callable[[], Iterator[GrowthPoint]]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who asked, and ends us
     try:
         for point in measure():
             sender.send(point)

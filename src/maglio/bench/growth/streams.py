@@ -16,7 +16,7 @@ from maglio.errors import MaglioError
 from maglio.model import Model
 from maglio.speculation import Speculation
 
-_EXPECTED = "O(n) until arithmetic limits, then O(1)"
+_EXPECTED = "O(n), then O(1)"
 STREAMS = Quantity(
     curve="streams together",
     x_name="streams",
