@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import maglio
-from maglio import kept_weights, machine
+from maglio import _core, kept_weights, machine
 from maglio.cli.app import app
 from maglio.engine.native import NativeEngine
 from maglio.engine.session import Session
@@ -225,6 +226,37 @@ def test_weights_that_are_mapped_here_are_not_removed(
     del mapped, also
     load(b)
     assert kept_names() == ["model-1", "model-2"]
+
+
+def test_weights_that_another_thread_is_mapping_are_not_removed(
+    path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (other,) = models_of_one_size(path, 1)
+    at_most(1, path, monkeypatch)
+    mapping = _core.ModelLoad.map
+    warned: list[str] = []
+
+    def load_another() -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            load(other)
+        warned.extend(str(each.message) for each in caught)
+
+    def mapped_meanwhile(loading: _core.ModelLoad, file: int) -> _core.Model:
+        model = mapping(loading, file)
+        if not threads:
+            threads.append(threading.Thread(target=load_another))
+            threads[0].start()
+            threads[0].join(1.0)  # it gets as far as it can
+        return model
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(_core.ModelLoad, "map", mapped_meanwhile)
+    engine = load(path)
+    threads[0].join()
+    assert is_mapped(engine)
+    assert [file.path for file in kept_files()] == [kept]
+    assert "are kept at most" in warned[0]
 
 
 def test_a_model_larger_than_all_that_may_be_kept_removes_nothing(

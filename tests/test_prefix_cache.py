@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import Thread
 
@@ -22,6 +22,7 @@ from maglio import prefix_cache
 from maglio.engine.base import Cache, Engine
 from maglio.errors import InvalidArgumentError
 from maglio.prefix_cache import POSITION_BYTES, PrefixCache, PrefixStats
+from maglio.prefix_tree import Node, PrefixTree
 from support.family_files import HYBRID
 from support.feeding import feed
 from support.tiny import TinyModels, random_tokens
@@ -130,6 +131,9 @@ class Prefixes(RuleBasedStateMachine):
         assert stats.bytes == sum(cache.length for cache in held) * POSITION_BYTES
         assert stats.bytes <= self.positions * POSITION_BYTES
         assert stats.tokens <= sum(cache.length for cache in held)
+        if held:
+            used = [node.used for _, node in self.prefixes._nodes() if node.cache is not None]
+            assert self.prefixes._recency.first().node.used == min(used)
         if not self.is_hybrid:  # none is a beginning of another
             trees = {id(tree): tree for tree, _ in self.prefixes._nodes()}.values()
             for tree in trees:
@@ -212,6 +216,35 @@ def test_what_was_used_least_recently_goes_first_and_from_its_end() -> None:
     assert prefixes.take(first, tenant="a").length == 399
     assert prefixes.take(third, tenant="a").length == 399
     assert prefixes.stats.evictions == 1
+
+
+def test_room_is_made_without_a_look_at_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ToyEngine()
+    prefixes = PrefixCache(engine, max_bytes=2000 * POSITION_BYTES)
+    looked = 0
+    nodes = PrefixTree.__iter__
+
+    def counted(tree: PrefixTree) -> Iterator[Node]:
+        nonlocal looked
+        for node in nodes(tree):
+            looked += 1
+            yield node
+
+    monkeypatch.setattr(PrefixTree, "__iter__", counted)
+    for n in range(300):
+        stream(engine, prefixes, [n % 50] * 10 + [n // 50] * 10)
+    assert looked == 0
+    assert prefixes.stats.evictions >= 200
+    assert looked > 0
+
+
+def test_what_is_held_no_more_is_not_remembered_for_its_turn() -> None:
+    engine = ToyEngine()
+    prefixes = PrefixCache(engine, max_bytes=PLENTY)
+    for n in range(500):
+        stream(engine, prefixes, [k % 50 for k in range(n + 1)])
+    assert prefixes.stats.tokens == 500
+    assert len(prefixes._recency) < 100
 
 
 def test_a_beginning_in_use_outlives_what_came_after_it() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from weakref import ref
 
 from platformdirs import user_cache_path
@@ -31,9 +32,20 @@ _SPARE_BYTES = 1 << 30
 
 _SUFFIX = ".weights"
 
-_mapped: dict[ref[_core.Model], Path] = {}
-"""Where the weights of this process's models are: removing such a file would free nothing. Several
-threads may load, so it is only changed and copied by what no other thread can interrupt."""
+_mapped: list[tuple[ref[_core.Model], Path]] = []
+"""Where the weights of this process's models are: removing such a file would free nothing."""
+_mapping = Lock()
+"""Held while a file is mapped and noted, and while files that are not are removed: several threads
+may load."""
+
+
+def _renew_lock() -> None:
+    """In a forked process: whoever held it is not there."""
+    global _mapping
+    _mapping = Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +91,10 @@ class KeptWeights:
     def map(self, loading: _core.ModelLoad) -> _core.Model | None:
         """Map the weights; ``None`` when there are none, or, with a warning, none to be used."""
         try:
-            with open_regular(self.path) as file:
+            with _mapping, open_regular(self.path) as file:
                 _check_private(os.fstat(file.fileno()))
                 model = loading.map(file.fileno())
-                _mapped[ref(model, lambda gone: _mapped.pop(gone, None))] = self.path
+                _mapped.append((ref(model), self.path))
                 with suppress(OSError):  # it then goes earlier than it should
                     os.utime(file.fileno())
                 return model
@@ -98,7 +110,8 @@ class KeptWeights:
         """Write the weights that were read, whole or, with a warning, not at all."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room(loading.kept_bytes)
+            with _mapping:
+                self._make_room(loading.kept_bytes)
             with replacing(self.path) as file:
                 os.fchmod(file.fileno(), 0o600)  # it may replace a file of another mode
                 loading.keep(file.fileno(), progress)
@@ -112,7 +125,8 @@ class KeptWeights:
             OSError: there would not be room without all of them; none is removed then.
         """
         others = [file for file in kept_files() if file.path != self.path]
-        in_use = list(_mapped.values())
+        _mapped[:] = [(model, path) for model, path in _mapped if model() is not None]
+        in_use = {path for _, path in _mapped}
         removable = [file for file in others if file.path not in in_use]
         most = sum(file.bytes for file in removable)
         surplus = needed + sum(file.bytes for file in others) - MOST_BYTES

@@ -19,6 +19,7 @@ from maglio.checks import check_int
 from maglio.engine.base import Cache, CacheSaver, Engine, SavedCache
 from maglio.errors import InvalidArgumentError
 from maglio.machine import available_memory
+from maglio.prefix_recency import Recency
 from maglio.prefix_tree import Ids, Match, Node, PrefixTree
 from maglio.saved_caches import load_caches, save_caches
 from maglio.tokens import Tokens, token_array
@@ -87,6 +88,7 @@ class PrefixCache:
         self._shared = shared
         self._lock = Lock()
         self._trees: dict[bytes, PrefixTree] = {}  # by owner
+        self._recency = Recency()
         self._memory = _Memory()
         self._now = 0
         self._requests = self._hits = self._hit_tokens = self._evictions = 0
@@ -202,6 +204,7 @@ class PrefixCache:
         """Give all memory back."""
         with self._lock:
             self._trees.clear()
+            self._recency = Recency()
             self._memory = _Memory()
 
     def save(self, folder: Path) -> bool:
@@ -285,16 +288,17 @@ class PrefixCache:
             self._memory.add(cache)
             for old in replaced:
                 self._memory.remove(old)
-        match = tree.match(ids)
+            match = tree.match(ids)
+            self._recency.add(owner, match.below)
         self._touch(match, match.below)
 
     def _make_room(self, limit: int) -> None:
         while self._memory.bytes > limit:
-            held = [pair for pair in self._nodes() if pair[1].cache is not None]
-            tree, node = min(held, key=lambda pair: pair[1].used)
-            self._evict(tree, node, self._memory.bytes - limit)
-        for owner in [owner for owner, tree in self._trees.items() if not tree.root.children]:
-            del self._trees[owner]
+            held = self._recency.first()
+            tree = self._trees[held.owner]
+            self._evict(tree, held.node, self._memory.bytes - limit)
+            if not tree.root.children:
+                del self._trees[held.owner]
 
     def _evict(self, tree: PrefixTree, node: Node, surplus: int) -> None:
         """Cut a cache shorter by about as many bytes, if it can be, or drop it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from maglio.checks import check_int
 from maglio.decode import SamplingParams
 from maglio.decode.logprob import MAX_ALTERNATIVES
+from maglio.draft.prediction import PredictedText
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Ending
 from maglio.grammar import Grammar
@@ -34,7 +35,8 @@ class Request:
         stop: the generation ends before the first of these texts.
         stop_tokens: ids that end the generation, besides the model's own.
         prediction: what the answer is expected to be, or to be an edited copy of, as text or token
-            ids, to draft from. It need not be right. Unused without speculation.
+            ids, or prepared from ids, to draft from. It need not be right. Unused without
+            speculation.
         grammar: what the answer must be.
         logprobs: keep the log-probability of each token, and so many of the most probable
             alternatives; neither when ``None``.
@@ -51,7 +53,7 @@ class Request:
     references: Sequence[Reference] = ()
     stop: Sequence[str] = ()
     stop_tokens: Sequence[int] = ()
-    prediction: Prompt | None = None
+    prediction: Prompt | PredictedText | None = None
     grammar: Grammar | None = None
     logprobs: int | None = None
     show_control: bool = False

@@ -11,6 +11,7 @@ from typing import Protocol
 from maglio.decode import Picker, SamplingParams
 from maglio.decode import Sequence as TokenSequence
 from maglio.draft.cascade import Cascade
+from maglio.draft.prediction import PredictedText
 from maglio.draft.source import DraftSource
 from maglio.engine.base import Cache, Engine
 from maglio.errors import InvalidArgumentError
@@ -115,8 +116,12 @@ def prompt_ids(model: StreamModel, prompt: Prompt) -> list[int]:
     return encoded(prompt, model.tokenizer, n_vocab=model.engine.n_vocab, n_ctx=model.engine.n_ctx)
 
 
-def _expected(model: StreamModel, prediction: Prompt) -> Sequence[int]:
-    """The ids of a prediction."""
+def _expected(
+    model: StreamModel, prediction: Prompt | PredictedText
+) -> Sequence[int] | PredictedText:
+    """A prediction as what a cascade takes."""
+    if isinstance(prediction, PredictedText):
+        return prediction
     if isinstance(prediction, str):
         return model.tokenizer.encode(prediction, add_special=False)
     return checked_tokens("prediction", prediction, model.engine.n_vocab)

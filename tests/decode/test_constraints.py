@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,8 +87,8 @@ def test_tokens_that_were_not_taken_are_picked_again(data):
     assert got == expected(SAMPLED)
 
 
-class Limited(ToyConstraint):
-    """Meets a limit after seven tokens."""
+class LimitedMask(ToyConstraint):
+    """Meets a limit after seven tokens, when it is to say what may come."""
 
     def mask(self) -> np.ndarray:
         if self.length == 7:
@@ -95,13 +96,44 @@ class Limited(ToyConstraint):
         return super().mask()
 
 
+class LimitedStep(ToyConstraint):
+    """Meets a limit after seven tokens, when it is to follow another; then it is lost."""
+
+    def extend(self, tokens) -> None:
+        if self.length + len(tokens) > 7:
+            self.tokens.clear()
+            raise GrammarError("a limit")
+        super().extend(tokens)
+
+
 @pytest.mark.parametrize("kind", ["none", "perfect"])
-def test_a_limit_in_the_middle_of_a_draft_loses_no_token_before_it(kind):
+@pytest.mark.parametrize("limited", [LimitedMask, LimitedStep])
+def test_a_limit_in_the_middle_of_a_draft_loses_no_token_before_it(limited, kind):
     engine = ToyEngine()
-    sequence = begun(engine, SAMPLED, kind, constraint=Limited(N_VOCAB))
+    sequence = begun(engine, SAMPLED, kind, constraint=limited(N_VOCAB), logprobs=0)
+    got = []
     with pytest.raises(GrammarError, match="a limit"):
-        list(run(engine, sequence))
+        got.extend(token.id for token in run(engine, sequence))
     assert list(sequence.tokens[len(PROMPT) :]) == expected(SAMPLED)[:7]
+
+
+@pytest.mark.parametrize("limited", [LimitedMask, LimitedStep])
+def test_a_limit_behind_tokens_that_nobody_took_is_met_again(limited):
+    engine = ToyEngine()
+    sequence = begun(engine, SAMPLED, "perfect", constraint=limited(N_VOCAB))
+    got: list[int] = []
+
+    def step() -> None:
+        sequence.plan()
+        [rows] = engine.forward([sequence.next_segment(engine.max_rows)])
+        sequence.accept(rows)
+        got.append(next(sequence.take()).id)
+
+    for _ in range(7):
+        step()
+    with pytest.raises(GrammarError, match="a limit"):
+        step()
+    assert got == expected(SAMPLED)[:7]
 
 
 @settings(max_examples=30, deadline=None)
@@ -137,6 +169,27 @@ def test_a_masked_pick_is_that_of_a_row_with_the_rest_impossible(data):
     impossible = row.copy()
     impossible[[t for t in range(n_vocab) if t not in allowed]] = -np.inf
     assert picker.pick(row, 5, mask) == picker.pick(impossible, 5)
+
+
+@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+def test_ends_that_are_ignored_come_where_a_mask_allows_nothing_else(params):
+    row = np.linspace(0, 1, N_VOCAB, dtype=np.float32)
+    ends = {3, 40}
+    picker = Picker(replace(params, ignore_eos=True), N_VOCAB, ends=ends)
+
+    def pick(*allowed: int) -> int:
+        bits = np.zeros(64, np.uint8)
+        bits[[*allowed]] = 1
+        return picker.pick(row, 0, np.packbits(bits, bitorder="little").view(np.int32))
+
+    assert pick(3, 40) == 40
+    assert pick(3) == 3
+    assert pick(3, 7, 40) == 7
+    assert picker.pick(row, 0) not in ends
+    for value in (np.nan, -np.inf):
+        row[3] = value
+        with pytest.raises(InvalidLogitsError):
+            pick(3)
 
 
 def test_a_mask_that_allows_nothing_and_one_of_another_size_are_refused():

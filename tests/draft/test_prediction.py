@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maglio.draft.prediction import PredictionMember
+from maglio.draft.prediction import PredictedText, PredictionMember
 from maglio.draft.registry import Setting, calibrated
 from maglio.draft.source import Step
 from maglio.economics.cost import FLAT_COST
@@ -21,14 +21,14 @@ def array(tokens) -> np.ndarray:
 
 
 def member(text=TEXT, *, prompt=3, answer=()) -> PredictionMember:
-    made = PredictionMember(array(text), prompt)
+    made = PredictionMember(PredictedText(array(text)), prompt)
     made.follow(array([1] * prompt))
     made.follow(array(list(answer)))
     return made
 
 
 def test_nothing_is_drafted_before_the_answer():
-    made = PredictionMember(array(TEXT), 3)
+    made = PredictionMember(PredictedText(array(TEXT)), 3)
     made.follow(array([1, 1]))
     assert made.match_length == 0
     assert made.draft(5) == []
@@ -37,7 +37,7 @@ def test_nothing_is_drafted_before_the_answer():
 
 
 def test_a_prompt_that_holds_the_text_does_not_move_it():
-    made = PredictionMember(array(TEXT), len(TEXT))
+    made = PredictionMember(PredictedText(array(TEXT)), len(TEXT))
     made.follow(array(TEXT))
     assert made.draft(3) == TEXT[:3]
 
@@ -70,7 +70,7 @@ def test_after_a_deletion_it_is_found_again():
 def test_of_equal_places_the_nearest_ahead_is_taken_and_the_longest_agreement_before_it():
     line = [50, 51]
     text = [*line, 1, *line, 2, *line, 3, *line, 4]
-    made = PredictionMember(array(text), 0)
+    made = PredictionMember(PredictedText(array(text)), 0)
     made.follow(array([*line, 1, 99, 98, *line]))
     assert made.draft(1) == [2]
     made.follow(array([97, 96, *line]))  # the line after that one
@@ -90,7 +90,7 @@ tokens = st.integers(1, 6)
     cuts=st.lists(st.integers(0, 60), max_size=4),
 )
 def test_rewound_it_is_as_if_nothing_else_had_been(text, stream, prompt, cuts):
-    made = PredictionMember(array(text), prompt)
+    made = PredictionMember(PredictedText(array(text)), prompt)
     followed = stream
     made.follow(array(followed))
     for cut in cuts:
@@ -99,7 +99,7 @@ def test_rewound_it_is_as_if_nothing_else_had_been(text, stream, prompt, cuts):
         more = stream[: cut // 3]
         made.follow(array(more))
         followed = [*followed, *more]
-    fresh = PredictionMember(array(text), prompt)
+    fresh = PredictionMember(PredictedText(array(text)), prompt)
     for token in followed:  # one by one or many at once
         fresh.follow(array([token]))
     assert made.weighed_draft(9) == fresh.weighed_draft(9)

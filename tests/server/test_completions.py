@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
-from maglio.decode import SamplingParams
+from maglio.decode import SamplingParams, TokenLogprob
+from maglio.draft.prediction import PredictedText
 from maglio.request import Request
+from maglio.server.api.logprobs import TextOffsets, completion_logprobs
+from maglio.text import Detokenizer
 
 
 def ask(client, status=200, **body):
@@ -33,6 +37,22 @@ def test_a_completion_is_what_the_library_generates(client, server):
     assert len(logprobs["tokens"]) == len(logprobs["text_offset"]) == len(expected.tokens)
     assert [len(top) for top in logprobs["top_logprobs"]] == [2] * len(expected.tokens)
     assert choice["finish_reason"] == expected.finish_reason
+
+
+def test_a_token_begins_where_its_character_does(server):
+    tokenizer = server.model.tokenizer
+    ids = tokenizer.encode("né😀an\n\u4e2d", add_special=False)
+    ids += [tokenizer.control_tokens["<|im_start|>"], *ids[2:4], *ids]  # broken characters too
+    offsets, text = TextOffsets(tokenizer), Detokenizer(tokenizer, continues=True)
+    begin = 0
+    for token in ids:
+        assert offsets.next(token) == begin
+        begin += len(text.push(token))
+    whole = tokenizer.encode("né😀an", add_special=False)
+    logprobs = [TokenLogprob(token, -1.0, ()) for token in whole]
+    found = completion_logprobs(logprobs, tokenizer, TextOffsets(tokenizer))
+    assert len(whole) == 8
+    assert found["text_offset"] == [0, 1, 1, 2, 2, 2, 2, 3]
 
 
 def test_each_prompt_has_its_completions_in_order(client, server):
@@ -107,3 +127,20 @@ def test_tokens_go_there_and_back(client):
     assert len(plain["tokens"]) > len(ids)
     refused = client.post("/detokenize", json={"tokens": [99999]})
     assert refused.status_code == 400
+
+
+def test_a_prediction_is_prepared_before_it_is_the_turn_of_its_request(client, server, monkeypatch):
+    threads = []
+    make = PredictedText.__init__
+
+    def noted(self, tokens):
+        threads.append(threading.current_thread())
+        make(self, tokens)
+
+    monkeypatch.setattr(PredictedText, "__init__", noted)
+    expected = {"type": "content", "content": "the cat sat on a mat"}
+    body = {"prompt": "x", "max_tokens": 4, "n": 3}
+    answer = ask(client, **body, prediction=expected)
+    assert len(threads) == 1
+    assert server.service._thread not in threads
+    assert answer["choices"] == ask(client, **body)["choices"]

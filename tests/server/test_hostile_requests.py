@@ -277,8 +277,10 @@ def test_what_fails_in_the_middle_of_a_stream_is_an_event(narrow):
     assert rest == ""
     found = json.loads(last.removeprefix("data: "))["error"]
     assert (found["type"], found["code"]) == ("server_error", "generation_failed")
+    assert "on fire" not in found["message"]
     with narrow.client() as client:
         assert client.post(CHAT, json=HELLO).status_code == 200
+    assert "RuntimeError: the machine is on fire" in narrow.log.getvalue()
 
 
 def test_requests_of_all_kinds_leave_nothing_behind(server):

@@ -81,13 +81,15 @@ def test_a_path_cannot_write_lines_of_its_own():
         assert "\x1b" not in stream.getvalue()
 
 
-def test_a_log_that_cannot_be_written_ends_nothing():
-    class Broken(io.StringIO):
-        def write(self, _text):
-            raise BrokenPipeError
-
-    RequestLog("text", Broken()).write(Record("GET", "/"))
-    RequestLog("off").write(Record("GET", "/"))
+@pytest.mark.parametrize("kind", ["text", "json", "off"])
+def test_where_an_error_came_from_is_always_told(kind):
+    stream = io.StringIO()
+    record = Record("GET", "/", trace="Traceback\nRuntimeError: the machine is on fire\n")
+    RequestLog(kind, stream).write(record)
+    assert "the machine is on fire" in stream.getvalue()
+    assert record.id in stream.getvalue()
+    RequestLog("off", stream := io.StringIO()).write(Record("GET", "/"))
+    assert stream.getvalue() == ""
 
 
 def test_the_models_are_the_names_that_can_be_listed(fresh):
@@ -105,7 +107,11 @@ def test_the_properties_state_the_limits(fresh):
     assert found["default_generation_settings"]["n_ctx"] == fresh.model.engine.n_ctx
     assert found["default_generation_settings"]["params"]["temperature"] == 1.0
     assert found["total_slots"] == 4
-    assert found["limits"] == limits.document() | {"queue": 64, "max_tokens": 2**31 - 1}
+    assert found["limits"] == limits.document() | {
+        "queue": 64,
+        "connections": 4 + 64 + limits.SPARE_CONNECTIONS,
+        "max_tokens": 2**31 - 1,
+    }
     assert "/" not in found["model_path"]
 
 

@@ -59,15 +59,19 @@ def test_the_answer_is_that_of_the_chat_endpoint(gpt: Any, client: httpx.Client)
 
 def test_a_stream_adds_up_to_the_whole(gpt: Any) -> None:
     whole = gpt.responses.create(**GREEDY)
-    text, kinds, numbers = "", [], []
+    text, kinds, numbers, done = "", [], [], []
     for event in gpt.responses.create(**GREEDY, stream=True):
         kinds.append(event.type)
         numbers.append(event.sequence_number)
         if event.type == "response.output_text.delta":
             text += event.delta
+        if event.type == "response.output_item.done":
+            done.append(event.item)
         last = event
     assert text == whole.output_text == last.response.output_text
     assert numbers == list(range(len(numbers)))
+    assert [item.status for item in done] == ["incomplete"]
+    assert done == last.response.output
     assert list(dict.fromkeys(kinds)) == [
         "response.created",
         "response.in_progress",
@@ -200,7 +204,7 @@ def test_events_are_well_formed_and_add_up(script: list[Any]) -> None:
     assert finished == len(items)
     final = events[-1]["response"]["output"]
     for index, item in enumerate(final):
-        assert {**item, "status": ""} == {**items[index], "status": ""}
+        assert item == items[index]
         said = item["arguments"] if "arguments" in item else item["content"][0]["text"]
         assert texts[index] == said
     assert [event["sequence_number"] for event in events] == list(range(len(events)))

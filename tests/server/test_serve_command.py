@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import socket
@@ -16,6 +17,7 @@ import typer.main
 from maglio.cli.app import app
 from maglio.errors import MaglioError
 from maglio.server.app import create_app
+from maglio.server.request_log import RequestLog
 from maglio.server.service import Service
 from maglio.server.serving import Server, open_socket
 from maglio.server.serving import serve as run
@@ -91,6 +93,19 @@ def test_a_conversation_goes_on_after_a_restart(model, tmp_path):
     usage = again["usage"]
     assert first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
+
+
+def test_a_log_that_nobody_reads_stops_nothing(model):
+    path = "/nothing/" + "x" * 190
+    with serving(model) as (url, process):
+        assert process.stderr is not None
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+        with httpx.Client(base_url=url, timeout=60) as client:
+            for _ in range(100):
+                assert client.get(path).status_code == 404
+            assert client.post(CHAT, json=HELLO).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
 
 
 def test_a_second_signal_ends_at_once(model):
@@ -188,6 +203,7 @@ def test_when_it_says_that_it_serves_it_can_be_reached(tiny_chat):
             reached.append(True)
         server.should_exit = True
 
-    server = Server(create_app(service, Settings(names=("x",))), service, grace=0, on_start=connect)
+    app = create_app(service, Settings(names=("x",)), RequestLog("off", sys.stderr))
+    server = Server(app, service, grace=0, on_start=connect)
     run(server, bound)
     assert reached == [True]

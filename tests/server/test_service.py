@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 
 import pytest
@@ -13,7 +14,12 @@ from maglio.server.event import Began, Ended, Wrote
 from maglio.server.record import Record
 from maglio.server.request_log import RequestLog
 from maglio.server.running import Running
-from maglio.server.service import Service, ServiceBusyError, ServiceClosedError
+from maglio.server.service import (
+    EngineFailedError,
+    Service,
+    ServiceBusyError,
+    ServiceClosedError,
+)
 from maglio.server.settings import Settings
 from maglio.server.state import ServerState
 from support.chat_model import chat_model
@@ -112,7 +118,7 @@ def test_closing_lets_requests_end_and_then_ends_them(model):
 
 def test_leaving_the_iterator_cancels(model):
     service = Service(model, parallel=1)
-    state = ServerState(service, Settings(names=("x",)), RequestLog("off"))
+    state = ServerState(service, Settings(names=("x",)), RequestLog("off", io.StringIO()))
 
     async def leave() -> list[str]:
         kinds = []
@@ -144,7 +150,10 @@ def test_an_engine_that_fails_ends_what_was_asked_and_no_more(model, monkeypatch
     monkeypatch.setattr(model.engine, "forward", failing)
     first, second = Listener(), Listener()
     service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=first)
-    assert "on fire" in str(first.result().error)
+    error = first.result().error
+    assert isinstance(error, EngineFailedError)
+    assert "on fire" in str(error.__cause__)
+    assert "on fire" not in str(error)
     service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=second)
     assert second.result().error is None
     service.close()
@@ -184,7 +193,7 @@ def test_an_order_that_fails_does_not_end_the_thread(model, monkeypatch):
 
     monkeypatch.setattr(service._pool, "cancel", failing)
     service.cancel(ticket)
-    assert "on fire" in str(first.result().error)
+    assert "on fire" in str(first.result().error.__cause__)
     service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=second)
     assert second.result().error is None
     service.close()

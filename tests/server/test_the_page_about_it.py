@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from maglio.server import limits
 from maglio.server.app import create_app
+from maglio.server.request_log import RequestLog
 from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.completion import CompletionRequest
 
@@ -40,7 +42,7 @@ def test_every_metric_is_named(server):
 
 
 def test_every_path_is_named(server):
-    app = create_app(server.service, server.settings)
+    app = create_app(server.service, server.settings, RequestLog("off", io.StringIO()))
     for route in app.routes:
         if route.path.startswith("/page/"):
             continue  # files of the page in the browser
@@ -54,6 +56,9 @@ def test_limits_are_as_stated():
     assert f"{limits.KEEP_ALIVE_SECONDS:.0f} seconds" in PAGE
     assert f"{limits.BODY_DEPTH} deep" in PAGE
     one = " ".join(PAGE.split())
+    assert f"and {limits.SPARE_CONNECTIONS} more" in one
+    assert f"at most {limits.BODIES_BYTES >> 20} MiB together" in one
+    assert f"{limits.LOG_LINES:,} lines are kept" in one
     stated = (
         f"{limits.CHOICES} choices (`n`)",
         f"{limits.PROMPTS} completions",

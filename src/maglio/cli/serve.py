@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
     from maglio.server.settings import Settings
 
+_LAST_LINES_S = 1.0
+"""How long the end waits for a standard error that takes nothing."""
+
 
 @with_option_groups
 def serve(
@@ -66,6 +69,7 @@ def serve(
     from maglio.server.allocator import return_large_blocks
     from maglio.server.app import create_app
     from maglio.server.auth import Keys
+    from maglio.server.log_writer import LogWriter, catching
     from maglio.server.origin import Origins
     from maglio.server.request_log import RequestLog
     from maglio.server.service import Service
@@ -98,16 +102,19 @@ def serve(
         )
         prefixes = streams.prefixes(model, shared=serving.share_prefixes)
         service = Service(model, parallel=streams.parallel, queue=serving.queue, prefixes=prefixes)
-        app = create_app(service, settings, RequestLog(serving.log_format))
+        log = LogWriter()
+        app = create_app(service, settings, RequestLog(serving.log_format, log))
         server = Server(
             app,
             service,
             grace=serving.grace,
             on_start=lambda: _say_start(bound, settings, is_private=private),
-            on_stop=lambda: _say_stop(serving.grace),
+            on_stop=lambda: log.write(_stopping(serving.grace)),
         )
         with _kept(prefixes, serving.cache_dir):
-            stopped_by = run(server, bound)
+            with catching(log):
+                stopped_by = run(server, bound)
+            log.close(within=_LAST_LINES_S)
     if stopped_by == signal.SIGINT:
         raise typer.Exit(130)
 
@@ -141,5 +148,5 @@ def _say_start(bound: socket.socket, settings: Settings, *, is_private: bool) ->
         )
 
 
-def _say_stop(grace: float) -> None:
-    note(f"maglio: answers under way get {grace:g} seconds; a second signal ends at once")
+def _stopping(grace: float) -> str:
+    return f"maglio: answers under way get {grace:g} seconds; a second signal ends at once\n"

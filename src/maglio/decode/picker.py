@@ -13,7 +13,7 @@ from maglio.checks import MAX_SEED, MAX_TOKEN_ID, check_int
 from maglio.decode.constraint import Mask
 from maglio.decode.params import SamplingParams
 from maglio.engine.base import Logits
-from maglio.errors import InvalidArgumentError
+from maglio.errors import InvalidArgumentError, InvalidLogitsError
 
 _SAME = (
     "temperature",
@@ -76,14 +76,14 @@ class Picker:
         params: what to do with a row.
         n_vocab: length of a row; token ids are ``0 .. n_vocab - 1``.
         exempt: tokens that are never penalised: those that steer the model and are not text.
-        ends: tokens that ``ignore_eos`` forbids.
+        ends: tokens that ``ignore_eos`` forbids, unless a mask allows nothing else.
 
     Raises:
         InvalidArgumentError: ``n_vocab`` is not in ``1 .. 2**20 - 1``, or a token of an argument is
             outside the vocabulary.
     """
 
-    __slots__ = ("_n_vocab", "_native", "_params")
+    __slots__ = ("_forbidden", "_n_vocab", "_native", "_params")
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class Picker:
         ]
         native.exempt = list(exempt)
         forbidden = dict.fromkeys(ends, -math.inf) if params.ignore_eos else {}
+        self._forbidden = frozenset(forbidden)
         native.logit_bias = list((dict(params.bias_pairs) | forbidden).items())
         try:
             self._native = _core.Sampler(native, n_vocab)
@@ -176,8 +177,9 @@ class Picker:
     def pick(self, row: Logits, position: int, mask: Mask | None = None) -> int:
         """Return the token that ``row`` gives at ``position`` of the random stream.
 
-        A logit of -inf makes a token impossible. Nothing is changed: :meth:`extend` the history if
-        the token is committed.
+        A logit of -inf makes a token impossible. Where a mask allows nothing but ends, the most
+        likely of them is picked, also if they are to be ignored. Nothing is changed: :meth:`extend`
+        the history if the token is committed.
 
         Args:
             row: contiguous float32 ``(n_vocab,)``.
@@ -191,6 +193,11 @@ class Picker:
         """
         try:
             return self._native.sample(row, position, mask)
+        except InvalidLogitsError:
+            end = self._only_end(row, mask)
+            if end is None:
+                raise
+            return end
         except TypeError:
             check_int("position", position, 0, MAX_SEED)
             _check_mask(mask)
@@ -200,6 +207,17 @@ class Picker:
             ) from None
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
+
+    def _only_end(self, row: Logits, mask: Mask | None) -> int | None:
+        """The most likely end that is to be ignored, if the mask allows nothing else."""
+        if mask is None or np.isnan(row).any():
+            return None
+        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")[: self._n_vocab]
+        allowed = np.flatnonzero(bits)
+        if len(allowed) == 0 or not self._forbidden.issuperset(allowed.tolist()):
+            return None
+        best = int(allowed[row[allowed].argmax()])
+        return best if np.isfinite(row[best]) else None
 
 
 def _check_mask(mask: object) -> None:

@@ -230,10 +230,16 @@ class Sequence:
         """Make all followers level, and say what the next forward should compute.
 
         Without ``drafts`` none is asked for, which saves the time where none would pay.
+
+        Raises:
+            InvalidLogitsError: the next token cannot be sampled,
+            GrammarError: or its grammar cannot be followed; the last step met that in a draft.
         """
         self._level()
-        self._known = min(self._known, self.cache.length)  # a truncate may have been interrupted
         turn = self._turn
+        if turn.failure is not None:
+            raise turn.failure
+        self._known = min(self._known, self.cache.length)  # a truncate may have been interrupted
         wanted = len(turn.tokens) - (not turn.wants_token(self._n_ctx))
         if self._known == wanted:  # a row comes from feeding its token
             self._known = wanted - 1
@@ -277,6 +283,7 @@ class Sequence:
         Raises:
             MaglioError: the rows are not those of the last segment.
             InvalidLogitsError: the first row cannot be sampled; nothing is committed.
+            GrammarError: the grammar cannot be followed at the first row; nothing is committed.
         """
         sent, self._sent, self._planned = self._sent, None, None
         if sent is None or len(rows) != sent.n_logits:
@@ -342,11 +349,12 @@ class Sequence:
             position = turn.drawn + len(turn.tokens) - turn.start
             try:
                 token = self.picker.pick(rows[index], position, turn.mask)
-            except (InvalidLogitsError, GrammarError):
+                turn.commit(token, rows[index], self._n_ctx)
+            except (InvalidLogitsError, GrammarError) as error:
                 if index == 0:
                     raise
-                return index, index  # the next step meets the same row first, and says so
-            turn.commit(token, rows[index], self._n_ctx)
+                turn.failure = error  # what was committed before it is delivered first
+                return index, index
             self.picker.extend((token,))
             if index == len(draft) or token != draft[index]:
                 return index, len(draft)

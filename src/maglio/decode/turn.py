@@ -60,6 +60,7 @@ class Turn:
         n_top: alternatives to keep with each token's log-probability; ``None`` keeps neither.
         logprobs: those of the generated tokens.
         end: the length at which it ended, and why.
+        failure: why it cannot go on, met behind tokens that stand.
         answer: where the answer begins; before :attr:`start` if this generation goes on with one.
     """
 
@@ -76,6 +77,7 @@ class Turn:
     n_top: int | None = None
     logprobs: list[TokenLogprob] = field(default_factory=list)
     end: tuple[int, FinishReason] | None = None
+    failure: Exception | None = None
     answer: int = 0
 
     @property
@@ -115,12 +117,16 @@ class Turn:
         return None if self.n_top is None else self.logprobs[index - self.start]
 
     def commit(self, token: int, row: Logits, n_ctx: int) -> None:
-        """Append a token generated from ``row``, and end the generation if this one does."""
+        """Append a token generated from ``row``, and end the generation if this one does.
+
+        Raises:
+            GrammarError: the constraint cannot follow it; it is not appended then.
+        """
+        if self.constraint is not None:
+            self.constraint.extend((token,))
         if self.n_top is not None:
             self.logprobs.append(logprob_of(row, token, self.n_top))
         self.tokens.append(token)
-        if self.constraint is not None:
-            self.constraint.extend((token,))
         stopped = self.transcript is not None and self.transcript.push(token)
         if stopped or token in self.stops:
             self.end = len(self.tokens), "stop"
@@ -144,6 +150,6 @@ class Turn:
         if self.taken == len(self.tokens):
             return False
         self.cut = min(self.cut, self.taken)
-        self.end = None
+        self.end = self.failure = None
         del self.tokens[self.taken :]
         return True

@@ -16,7 +16,7 @@ from maglio._core import FrozenAutomaton
 from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.draft.conversation import DEFAULT_TOKEN_CAP, ConversationMember
 from maglio.draft.member import Ids, Member
-from maglio.draft.prediction import PredictionMember
+from maglio.draft.prediction import PredictedText, PredictionMember
 from maglio.draft.recycling import DEFAULT_PAIR_SLOTS, RecyclingMember
 from maglio.draft.reference import ReferenceMember, frozen
 from maglio.draft.source import Draft, DraftSource, Step
@@ -185,11 +185,12 @@ class Cascade(DraftSource):
         self._policy.forget(name)
         return name
 
-    def predict(self, text: Tokens, *, begin: int) -> None:
+    def predict(self, text: Tokens | PredictedText, *, begin: int) -> None:
         """Expect an answer, instead of any expected before. Say so before it is generated.
 
         Args:
-            text: token ids of the expected answer; none expects nothing.
+            text: token ids of the expected answer; none expects nothing. A long one is better made
+                a :class:`~maglio.draft.prediction.PredictedText` by whoever has the time.
             begin: length of the stream before the answer; at least what was observed.
 
         Raises:
@@ -197,10 +198,11 @@ class Cascade(DraftSource):
                 is then changed.
         """
         check_int("begin", begin, self._length, MAX_TOKEN_ID)
-        tokens = token_array(text, self._n_vocab, name="prediction")
+        if not isinstance(text, PredictedText):
+            text = PredictedText(token_array(text, self._n_vocab, name="prediction"))
         self._prediction.clear()
-        if len(tokens) > 0:
-            member = PredictionMember(tokens, begin, seen=self._length)
+        if len(text) > 0:
+            member = PredictionMember(text, begin, seen=self._length)
             self._prediction.append(member)
             self._policy.forget(member.name)
 

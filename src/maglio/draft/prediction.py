@@ -30,23 +30,44 @@ _PLACES = 32
 """Occurrences of a pair that are looked at on each side of the place that was lost."""
 
 
+class PredictedText:
+    """A predicted text with a table of where its pairs of tokens are; several answers may share it.
+
+    Args:
+        tokens: its token ids.
+    """
+
+    def __init__(self, tokens: Ids) -> None:
+        self.tokens: list[int] = tokens.tolist()
+        self._places: dict[tuple[int, int], list[int]] = defaultdict(list)
+        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        for place, pair in enumerate(pairs, start=_PAIR):
+            self._places[pair].append(place)
+
+    def __len__(self) -> int:
+        """Number of tokens."""
+        return len(self.tokens)
+
+    def places(self, one: int, other: int) -> list[int]:
+        """Where the text goes on after these two tokens, ascending."""
+        return self._places.get((one, other), [])
+
+
 class PredictionMember:
     """Follows an answer along a predicted text.
 
     Args:
-        text: token ids of the prediction, at least one.
+        text: the prediction, of at least one token.
         begin: how many tokens of the stream come before the answer.
         seen: how many of them are in the past.
     """
 
     name = NAME
 
-    def __init__(self, text: Ids, begin: int, *, seen: int = 0) -> None:
-        self._text: list[int] = text.tolist()
+    def __init__(self, text: PredictedText, begin: int, *, seen: int = 0) -> None:
+        self._text = text.tokens
+        self._find_places = text.places
         self._begin = begin
-        self._places: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for place, pair in enumerate(zip(self._text, self._text[1:], strict=False), start=_PAIR):
-            self._places[pair].append(place)
         self._restart(seen)
 
     def _restart(self, seen: int) -> None:
@@ -116,7 +137,7 @@ class PredictionMember:
         """Places behind the last two tokens: ahead of the last right one, then behind it."""
         if len(self._said) < _PAIR:
             return ()
-        places = self._places.get((self._said[-2], self._said[-1]), [])
+        places = self._find_places(self._said[-2], self._said[-1])
         middle = bisect_right(places, self._last)
         ahead = places[middle : middle + _PLACES]
         return (*ahead, *reversed(places[max(0, middle - _PLACES) : middle]))

@@ -39,15 +39,15 @@ _SHOWN = 100
 _GET, _POST = ("GET",), ("POST",)
 
 
-def create_app(service: Service, settings: Settings, log: RequestLog | None = None) -> Starlette:
+def create_app(service: Service, settings: Settings, log: RequestLog) -> Starlette:
     """The application that serves a model.
 
     Args:
         service: runs requests on it. It is not closed with the application.
         settings: how to answer.
-        log: where requests are written to; standard error when ``None``.
+        log: where requests are written to.
     """
-    state = ServerState(service, settings, RequestLog() if log is None else log)
+    state = ServerState(service, settings, log)
     page = page_routes()
     open_paths = frozenset(route.path for route in page)
     middleware = [Middleware(Gate, state=state, write_errors=_write_errors, open_paths=open_paths)]

@@ -1,4 +1,4 @@
-"""HTTP on a connection: uvicorn's, with heads that are bounded in bytes and in time.
+"""HTTP on a connection: uvicorn's, bounded in number, with heads bounded in bytes and in time.
 
 Boundary: bytes of a connection; what is asked is not looked at. The time and the length of a body
 are bounded where it is read, :mod:`maglio.server.body`.
@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import asyncio
 
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from maglio.server import limits
-from maglio.server.errors import ApiError
+from maglio.server.errors import ApiError, overloaded
 from maglio.server.event_stream import compact
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that is closed when a head does not come, or does not end."""
+    """A connection that is closed when a head does not come, or does not end.
+
+    What comes when there are as many as may be has its first request refused; when there are twice
+    as many, it is closed at once.
+
+    Attributes:
+        most: how many there may be.
+    """
+
+    most: int
 
     _unread = 0  # bytes since the last part of a request that was whole
     _is_in_body = False
@@ -25,6 +36,11 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there."""
         super().connection_made(transport)
+        if len(self.connections) > 2 * self.most:
+            transport.abort()
+            return
+        if len(self.connections) > self.most:
+            self.app = self._one_too_many  # said when a head has come: few clients read before
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -89,3 +105,20 @@ class Connection(HttpToolsProtocol):
             self._await_head()  # the request before is being answered
         elif not self.transport.is_closing():
             self.transport.close()
+
+    async def _one_too_many(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request."""
+        error = overloaded(
+            f"{self.most} connections are open, the most there may be; close those that are not "
+            "used, or try again later",
+            code="too_many_connections",
+            headers={"connection": "close"},
+        )
+        body = compact(error.document)
+        response = Response(body, error.status, error.headers, media_type="application/json")
+        await response(scope, receive, send)
+
+
+def bounded(most: int) -> type[Connection]:
+    """The connections of one server, of which there may be so many at a time."""
+    return type("BoundedConnection", (Connection,), {"most": most})

@@ -47,7 +47,15 @@ class Call:
         Raises:
             ApiError: it is not what it must be.
         """
-        return read(kind, await read_json(self.http))
+        return read(kind, await self.json())
+
+    async def json(self) -> object:
+        """The document that was sent.
+
+        Raises:
+            ApiError: there is none, or it is over a limit.
+        """
+        return await read_json(self.http, self.record, self.state.bodies)
 
     async def answer(self, work: Awaitable[Response]) -> Response:
         """A response that is worked out only while the client is there."""

@@ -70,9 +70,10 @@ def not_found(message: str, *, code: str = "not_found", param: str | None = None
     return ApiError(message, status=404, code=code, param=param)
 
 
-def overloaded(message: str, *, code: str = "overloaded") -> ApiError:
+def overloaded(message: str, *, code: str, headers: Mapping[str, str] | None = None) -> ApiError:
     """The server is at a limit that passes; clients try again by themselves."""
-    return ApiError(message, status=503, kind=SERVER, code=code, headers={"retry-after": "1"})
+    headers = {"retry-after": "1", **(headers or {})}
+    return ApiError(message, status=503, kind=SERVER, code=code, headers=headers)
 
 
 def as_api_error(error: Exception) -> ApiError:

@@ -64,6 +64,7 @@ class Gate:
         finally:
             if record.status == 0:
                 record.status, record.left = GONE, True
+            self._state.bodies.give_back(record.body_bytes)
             self._state.log.write(record)
             self._state.metrics.request(record)
 

@@ -1,4 +1,4 @@
-"""The server's limits on one request. docs/server.md and ``/props`` state them.
+"""The server's limits on one request and on all. docs/server.md and ``/props`` state them.
 
 Boundary: numbers. What the operator chooses (``--parallel``, ``--queue``, ``--max-tokens``) is in
 :mod:`maglio.server.settings`.
@@ -16,6 +16,12 @@ BODY_SECONDS = 60.0
 """Time in which a body must have arrived."""
 BODY_DEPTH = 200
 """Lists and objects within each other in a body, where the JSON reader stops."""
+BODIES_BYTES = 512 << 20
+"""All bodies together, of requests that are being read or answered."""
+SPARE_CONNECTIONS = 240
+"""Connections at a time, besides those of all requests that may run and wait."""
+LOG_LINES = 1000
+"""Most lines of the log that wait for a standard error that takes none."""
 KEEP_ALIVE_SECONDS = 10.0
 """A stream in which nothing was sent for so long gets a comment, so that no proxy closes it."""
 CHOICES = 16
@@ -53,6 +59,7 @@ def document() -> dict[str, float]:
         "head_seconds": HEAD_SECONDS,
         "body_bytes": BODY_BYTES,
         "body_seconds": BODY_SECONDS,
+        "bodies_bytes": BODIES_BYTES,
         "keep_alive_seconds": KEEP_ALIVE_SECONDS,
         "n": CHOICES,
         "prompts": PROMPTS,

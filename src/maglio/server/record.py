@@ -23,7 +23,9 @@ class Record:
         endpoint: the path of the endpoint that serves it; empty if there is none.
         tenant: whose it is; empty while that is not known, and where it does not matter.
         status: of the response; 0 while there is none.
-        error: the code of the error it was answered with.
+        error: the code of the error it was answered with,
+        trace: and where it came from, if nobody expected it.
+        body_bytes: of its body that were read.
         streamed: whether the answer is a stream.
         usage: what was generated.
         reasons: why each choice ended.
@@ -39,6 +41,8 @@ class Record:
     tenant: str = ""
     status: int = 0
     error: str = ""
+    trace: str = ""
+    body_bytes: int = 0
     streamed: bool = False
     usage: list[Usage] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)

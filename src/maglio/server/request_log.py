@@ -1,15 +1,13 @@
 """A line for each request, without its text.
 
-Boundary: from records to lines on a text stream.
+Boundary: from records to lines.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, Protocol
 
 from maglio.server.record import Record
 from maglio.server.usage import Usage
@@ -18,26 +16,35 @@ Format = Literal["text", "json", "off"]
 _SHOWN = 200
 
 
+class Writer(Protocol):
+    """Takes texts, and returns at once; see :class:`~maglio.server.log_writer.LogWriter`."""
+
+    def write(self, text: str, /) -> object:
+        """Take a text."""
+        ...
+
+
 class RequestLog:
     """Writes a line for each request that has ended.
 
     Args:
-        kind: ``text``: words for people; ``json``: an object a line; ``off``: nothing.
-        stream: where to; standard error when ``None``.
+        kind: ``text``: words for people; ``json``: an object a line; ``off``: nothing but where an
+            error came from that nobody expected, which the others have too.
+        writer: takes the lines.
     """
 
-    def __init__(self, kind: Format = "text", stream: TextIO | None = None) -> None:
+    def __init__(self, kind: Format, writer: Writer) -> None:
         self._kind = kind
-        self._stream = sys.stderr if stream is None else stream
+        self._writer = writer
 
     def write(self, record: Record) -> None:
         """Write the line of a request."""
-        if self._kind == "off":
-            return
         fields = _fields(record)
-        line = json.dumps(fields) if self._kind == "json" else _words(fields)
-        with suppress(OSError, ValueError):  # a log that nobody reads ends no request
-            print(line, file=self._stream, flush=True)
+        if self._kind == "json":
+            trace = {"trace": record.trace} if record.trace else {}
+            self._writer.write(json.dumps(fields | trace) + "\n")
+        elif self._kind == "text" or record.trace:
+            self._writer.write(f"{_words(fields)}\n{record.trace}")
 
 
 def _fields(record: Record) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from maglio.checks import MAX_SEED, MAX_TOKEN_ID
 from maglio.decode import SamplingParams
+from maglio.draft.prediction import PredictedText
 from maglio.llama_sampling import RANDOM_SEED, SAME, breakers, drawn_seed, order_of
 from maglio.references import Reference, index_reference
 from maglio.server.errors import ApiError
@@ -18,6 +19,7 @@ from maglio.server.schema.generating import GeneratingBody
 from maglio.server.schema.sampling import SamplingBody
 from maglio.server.state import ServerState
 from maglio.speculation import Speculation
+from maglio.tokens import token_array
 
 
 def seed_of(body: SamplingBody, state: ServerState) -> int:
@@ -86,11 +88,12 @@ def references_of(body: GeneratingBody, state: ServerState) -> tuple[Reference, 
     return (*state.settings.references, *mine)
 
 
-def prediction_of(body: GeneratingBody, state: ServerState) -> list[int] | None:
-    """The ids of what the answer is expected to be, encoded here and not while all streams wait."""
+def prediction_of(body: GeneratingBody, state: ServerState) -> PredictedText | None:
+    """What the answer is expected to be, prepared here and not while all streams wait."""
     if body.prediction is None or not body.prediction.content:
         return None
-    return state.model.tokenizer.encode(body.prediction.content, add_special=False)
+    ids = state.model.tokenizer.encode(body.prediction.content, add_special=False)
+    return PredictedText(token_array(ids))
 
 
 def limit_of(state: ServerState, *given: int | None, absent: int = -1) -> int:

@@ -33,6 +33,10 @@ class ServiceClosedError(MaglioError):
     """The server is shutting down."""
 
 
+class EngineFailedError(MaglioError):
+    """The engine failed at requests that it cannot tell apart. Its own error is the cause."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStats:
     """What a service does now and has done.
@@ -102,6 +106,11 @@ class Service:
         self._thread.start()
 
     @property
+    def capacity(self) -> int:
+        """Most requests that run and wait."""
+        return self.parallel + self.queue
+
+    @property
     def stats(self) -> ServiceStats:
         """What it does now and has done."""
         running = self._pool.running
@@ -159,7 +168,7 @@ class Service:
         """
         if self._is_closing:
             raise _closed()
-        if self._open >= self.parallel + self.queue:
+        if self._open >= self.capacity:
             raise ServiceBusyError(
                 f"{self.parallel} requests are running and {self.queue} are waiting, the most "
                 "there may be; try again later"
@@ -229,7 +238,9 @@ class Service:
                 self._pool.cancel_all(_closed())
             streams = self._pool.step()
         except Exception as error:  # of the engine: whoever waits must hear of it
-            self._pool.cancel_all(MaglioError(f"the engine failed: {error}"))
+            failure = EngineFailedError("the engine failed; the log of the server says more")
+            failure.__cause__ = error
+            self._pool.cancel_all(failure)
         else:
             self._steps += streams > 0
             self._streams += streams

@@ -7,6 +7,7 @@ finish within a stated time, the second ends the process at once.
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -17,13 +18,15 @@ import uvloop
 from starlette.types import ASGIApp
 
 from maglio.errors import InvalidArgumentError, MaglioError
-from maglio.server.connection import Connection
+from maglio.server import limits
+from maglio.server.connection import bounded
 from maglio.server.origin import is_loopback
 from maglio.server.service import Service
 
 _BACKLOG = 512
 _IDLE_SECONDS = 75
 _MARGIN_SECONDS = 5.0  # for what ends at the end of the grace to be told
+_OTHER_FILES = 256  # that a process has open besides connections
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -73,6 +76,10 @@ class Server(uvicorn.Server):
         grace: seconds that requests get to finish.
         on_start: called when clients can connect.
         on_stop: called when the first signal has come.
+
+    Attributes:
+        most_connections: how many may be open.
+        stopped_by: the first signal that came.
     """
 
     def __init__(
@@ -84,10 +91,11 @@ class Server(uvicorn.Server):
         on_start: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
+        self.most_connections = service.capacity + limits.SPARE_CONNECTIONS
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=bounded(self.most_connections),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -129,8 +137,17 @@ class Server(uvicorn.Server):
 
 def serve(server: Server, bound: socket.socket) -> int | None:
     """Serve until a signal comes; return which one."""
+    _allow_files(2 * server.most_connections + _OTHER_FILES)
     try:
         uvloop.run(server.serve(sockets=[bound]))
     finally:
         bound.close()
     return server.stopped_by
+
+
+def _allow_files(n: int) -> None:
+    """Let this process open so many files, as far as the system lets it decide."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n if hard == resource.RLIM_INFINITY else min(n, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -11,6 +11,7 @@ from functools import cached_property
 from maglio.calls import CallFormat, format_of
 from maglio.llama_sampling import Breaker, default_breakers
 from maglio.model import Model
+from maglio.server.body import BodyRoom
 from maglio.server.fingerprint import system_fingerprint
 from maglio.server.metrics import Metrics
 from maglio.server.request_log import RequestLog
@@ -31,6 +32,7 @@ class ServerState:
         self.service = service
         self.settings = settings
         self.log = log
+        self.bodies = BodyRoom()
         self.created = self.now()
         self.fingerprint = system_fingerprint(service.model)
         self.metrics = Metrics(

@@ -71,6 +71,7 @@ async def props(call: Call) -> Response:
             "limits": {
                 **limits.document(),
                 "queue": state.service.queue,
+                "connections": state.service.capacity + limits.SPARE_CONNECTIONS,
                 "max_tokens": settings.max_tokens,
             },
         }

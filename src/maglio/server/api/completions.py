@@ -16,7 +16,7 @@ from starlette.responses import Response
 from maglio.decode import TokenLogprob
 from maglio.generation import Generation, TextToken
 from maglio.server.answer import sourced
-from maglio.server.api.logprobs import completion_logprobs
+from maglio.server.api.logprobs import TextOffsets, completion_logprobs
 from maglio.server.completion_task import CompletionPlan, planned_completion
 from maglio.server.delta import Sourced
 from maglio.server.endpoint import Call, document, openai_stream
@@ -49,7 +49,7 @@ class _Completions:
         self._body = body
         self._plan = plan
         self._cached = [0] * len(plan.requests)
-        self._offsets = [0] * len(plan.requests)
+        self._offsets = [TextOffsets(call.state.model.tokenizer) for _ in plan.requests]
         self.usages: dict[int, Usage] = {}
         self.head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
@@ -81,8 +81,8 @@ class _Completions:
         choice = self._choice(index, text)
         if self._body.logprobs is not None:
             logprobs: list[TokenLogprob] = [t.logprob for t in tokens if t.logprob is not None]
-            choice["logprobs"], self._offsets[index] = completion_logprobs(
-                logprobs, self._call.state.model.tokenizer, offset=self._offsets[index]
+            choice["logprobs"] = completion_logprobs(
+                logprobs, self._call.state.model.tokenizer, self._offsets[index]
             )
         if self._body.token_sources:
             choice["sources"] = [_source(piece) for piece in sourced(text, tokens)]

@@ -17,7 +17,6 @@ from maglio.decode import TokenLogprob
 from maglio.generation import Generation, TextToken
 from maglio.server.api.completions import answer_completion
 from maglio.server.api.logprobs import IMPOSSIBLE
-from maglio.server.body import read_json
 from maglio.server.completion_task import CompletionPlan, planned_completion
 from maglio.server.endpoint import Call, document, openai_stream
 from maglio.server.event import Began, Ended, Wrote
@@ -40,7 +39,7 @@ async def either_completion(call: Call) -> Response:
 
     llama.cpp's own say ``n_predict``.
     """
-    body = await read_json(call.http)
+    body = await call.json()
     if isinstance(body, dict) and "n_predict" in body:
         return await _answer(call, read(LlamaRequest, body))
     return await answer_completion(call, read(CompletionRequest, body))

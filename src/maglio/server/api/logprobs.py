@@ -10,6 +10,7 @@ from typing import Any
 
 from maglio.decode import TokenLogprob
 from maglio.text import Tokenizer
+from maglio.text.detokenizer import Detokenizer
 
 IMPOSSIBLE = -9999.0
 """Stands for the logarithm of zero, which JSON has no number for."""
@@ -38,30 +39,45 @@ def _token(token: int, logprob: float, tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
+class TextOffsets:
+    """Where the tokens of a completion begin in its text.
+
+    A token that goes on with a character begins where the character does.
+
+    Args:
+        tokenizer: of the model.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._detokenizer = Detokenizer(tokenizer, continues=True)
+        self._offset = 0  # of the first character that is not complete
+
+    def next(self, token: int) -> int:
+        """The offset of the next token, in characters."""
+        offset = self._offset
+        self._offset += len(self._detokenizer.push(token))
+        return offset
+
+
 def completion_logprobs(
-    logprobs: Sequence[TokenLogprob], tokenizer: Tokenizer, *, offset: int
-) -> tuple[dict[str, Any], int]:
-    """``logprobs`` of a choice of a completion, and the offset of what comes next.
+    logprobs: Sequence[TokenLogprob], tokenizer: Tokenizer, offsets: TextOffsets
+) -> dict[str, Any]:
+    """``logprobs`` of a choice of a completion.
 
     Args:
         logprobs: of some tokens.
         tokenizer: of the model.
-        offset: where the text of the first of them begins.
+        offsets: those of the choice, up to these tokens.
     """
-    offsets: list[int] = []
-    for token in logprobs:
-        offsets.append(offset)
-        offset += len(tokenizer.token_bytes(token.token).decode("utf-8", "replace"))
-    found = {
+    return {
         "tokens": [_text(token.token, tokenizer) for token in logprobs],
         "token_logprobs": [max(token.logprob, IMPOSSIBLE) for token in logprobs],
         "top_logprobs": [
             {_text(one, tokenizer): max(value, IMPOSSIBLE) for one, value in token.top}
             for token in logprobs
         ],
-        "text_offset": offsets,
+        "text_offset": [offsets.next(token.token) for token in logprobs],
     }
-    return found, offset
 
 
 def _text(token: int, tokenizer: Tokenizer) -> str:

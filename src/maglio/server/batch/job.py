@@ -6,6 +6,7 @@ nothing itself, and shows nothing.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
@@ -107,7 +108,7 @@ class Batch:
             seconds = monotonic() - began
             return _counted(self.progress, before, service.stats, seconds)
 
-        app = create_app(service, settings, RequestLog("off"))
+        app = create_app(service, settings, RequestLog("off", sys.stderr))
         run = _Run(app, self._requests, self._ids, self._results, 2 * service.parallel)
         with start_blocking_portal("asyncio", {"use_uvloop": True}) as portal:
             future = portal.start_task_soon(run.all)

@@ -123,13 +123,13 @@ class ResponseWriter:
         self._is_open = True
         return [self._output("added")]
 
-    def _close(self) -> list[Event]:
-        """Everything of the last item has been told."""
+    def _close(self, status: str = "completed") -> list[Event]:
+        """Nothing follows of the last item; it is ``incomplete`` if it was cut off."""
         if not self._is_open:
             return []
         self._is_open = False
         item = self._items[-1]
-        item["status"] = "completed"
+        item["status"] = status
         if item["type"] == "function_call":
             kind = "response.function_call_arguments.done"
             named = {"name": item["name"], "arguments": item["arguments"]}
@@ -144,16 +144,12 @@ class ResponseWriter:
         return [done, self._part("done"), self._output("done")]
 
     def _end(self, end: Finished) -> list[Event]:
-        events = self._close()
+        self._status = "incomplete" if end.reason == "length" else "completed"
+        events = self._close(self._status)
         self._usage = end.usage
         if end.reason == "length":
-            self._status = "incomplete"
             self._outcome["incomplete_details"] = {"reason": "max_output_tokens"}
-            if self._items:
-                self._items[-1]["status"] = "incomplete"
-            return [*events, self._whole("response.incomplete")]
-        self._status = "completed"
-        return [*events, self._whole("response.completed")]
+        return [*events, self._whole(f"response.{self._status}")]
 
     def _whole(self, kind: str) -> Event:
         return self._event(kind, response=self.document)
