@@ -6,8 +6,9 @@ Chats, completions and other dialects, streamed and whole, with grammars, tools,
 log-probabilities; clients that leave, read slowly, close one side or send what is not HTTP; bodies
 that are broken, too long or too deep; wrong keys. Every reply must be a well-formed answer or a
 typed error, in time; equal requests have equal answers, however they are drafted, cached or sent.
-Afterwards the server holds what it held after the warm-up, and SIGTERM in the middle of streams
-ends it in an orderly way. The last line of stdout is one JSON document; the status is 1 if
+Afterwards the server holds what it held after the warm-up, in which all that it keeps was filled to
+its bound (docs/server.md states them), and SIGTERM in the middle of streams ends it in an orderly
+way. The last line of stdout is one JSON document; the status is 1 if
 something does not hold. Without --model, a tiny one with random weights is made.
 """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import threading
+import weakref
 
 import pytest
 
@@ -23,6 +25,8 @@ from maglio.server.service import (
 from maglio.server.settings import Settings
 from maglio.server.state import ServerState
 from support.chat_model import chat_model
+
+PREDICTION = {"type": "content", "content": "the cat sat on a mat"}
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +201,35 @@ def test_an_order_that_fails_does_not_end_the_thread(model, monkeypatch):
     service.submit(maglio.Request(prompt="x", max_tokens=3), tenant="a", deliver=second)
     assert second.result().error is None
     service.close()
+
+
+def test_what_has_ended_is_let_go_of_at_once(server, monkeypatch):
+    """Python looks for cycles late: it does not know how much memory the core holds."""
+    started: list[weakref.ref] = []
+    start = server.model.start
+
+    def noted(request, *, cache):
+        found = start(request, cache=cache)
+        started.append(weakref.ref(found.reading.sequence))
+        return found
+
+    monkeypatch.setattr(server.model, "start", noted)
+    hello = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+    gc.disable()
+    try:
+        with server.client() as client:
+            for more in ({}, {"stream": True}, {"n": 3}, {"grammar": 'root ::= "a" [0-9]+'}):
+                assert client.post("/v1/chat/completions", json=hello | more).status_code == 200
+            prompt = {"prompt": "x", "max_tokens": 4, "prediction": PREDICTION}
+            assert client.post("/v1/completions", json=prompt).status_code == 200
+            with client.stream("POST", "/v1/completions", json=prompt | {"stream": True}) as left:
+                next(left.iter_lines())
+        with server.client() as client:  # by then the one who left is known to have left
+            assert client.get("/health").status_code == 200
+            for _ in range(600):
+                if all(one() is None for one in started):
+                    break
+                client.get("/health")
+        assert [one() for one in started] == [None] * 8
+    finally:
+        gc.enable()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from maglio.draft.past import DEFAULT_HISTORY_TOKENS
+from maglio.grammar.compiler import MAX_KEPT, MAX_KEPT_SOURCE
 from maglio.server import limits
 from maglio.server.app import create_app
 from maglio.server.request_log import RequestLog
@@ -59,6 +61,8 @@ def test_limits_are_as_stated():
     assert f"and {limits.SPARE_CONNECTIONS} more" in one
     assert f"at most {limits.BODIES_BYTES >> 20} MiB together" in one
     assert f"{limits.LOG_LINES:,} lines are kept" in one
+    assert f"by {DEFAULT_HISTORY_TOKENS:,} tokens" in one
+    assert f"{MAX_KEPT} compiled grammars are kept, of {MAX_KEPT_SOURCE >> 20} MiB" in one
     stated = (
         f"{limits.CHOICES} choices (`n`)",
         f"{limits.PROMPTS} completions",

@@ -61,6 +61,16 @@ class Ticket:
         """What it has computed so far."""
         return self.started.reading.sequence.cache
 
+    def end(self, generation: Generation) -> None:
+        """Say how it has ended, and let go of what it took.
+
+        Whoever listens mostly knows the ticket. The memory would else stay until Python looks for
+        cycles, which it does late: it does not know how much the core holds.
+        """
+        deliver, self.deliver = self.deliver, _ignore
+        self._started = None
+        deliver(Ended(generation))
+
 
 class Pool:
     """Runs tickets, at most so many at a time; those of different tenants begin by turns.
@@ -104,7 +114,7 @@ class Pool:
             queue.remove(ticket)
             if not queue:
                 del self._waiting[ticket.tenant]
-            ticket.deliver(Ended(Generation.failed(error) if error else _nothing()))
+            ticket.end(Generation.failed(error) if error else _nothing())
         elif ticket._started is not None and ticket._started.reading.sequence in self._running:
             self._end(ticket, error)
 
@@ -154,7 +164,7 @@ class Pool:
             )
             started = self._model.start(request, cache=cache)
         except Exception as error:  # of its source or its references: the others go on
-            ticket.deliver(Ended(Generation.failed(error)))
+            ticket.end(Generation.failed(error))
             return
         ticket._started = started
         ticket.deliver(Began(len(ticket.prompt), cached))
@@ -215,7 +225,7 @@ class Pool:
             self._remember(ticket)
         result = reading.result(error)
         sequence.evict(release=True)
-        ticket.deliver(Ended(result))
+        ticket.end(result)
 
     def _remember(self, ticket: Ticket) -> None:
         """Keep what later requests can draft from and go on from."""
@@ -229,6 +239,10 @@ class Pool:
             return
         with suppress(MemoryError):  # what is kept is only there to save time
             self._prefixes.put(tokens, cache, tenant=ticket.tenant)
+
+
+def _ignore(event: Event) -> None:
+    """Nothing is said of what has ended."""
 
 
 def _nothing() -> Generation:
