@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from maglio.errors import InvalidArgumentError
-from maglio.server.auth import Keys
-from maglio.server.origin import Origins, is_loopback
+from maglio.server.access.auth import Keys
+from maglio.server.access.origin import Origins, is_loopback
 from support.http_server import Running, running
 
 HELLO = {"messages": [{"role": "user", "content": "a tale of a key " * 8}], "max_tokens": 2}

@@ -10,8 +10,8 @@ from maglio.calls import AnswerReader
 from maglio.calls.rows import HERMES, THINKING
 from maglio.decode import TokenLogprob, total
 from maglio.generation import Generation, TextToken
-from maglio.server.answer import Answer
-from maglio.server.delta import CallArguments, CallBegan, ContentText, Finished, ReasoningText
+from maglio.server.task.answer import Answer
+from maglio.server.task.delta import CallArguments, CallBegan, ContentText, Finished, ReasoningText
 
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 END = 99

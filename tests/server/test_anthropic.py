@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import maglio
-from maglio.server.anthropic.answer import Message
-from maglio.server.anthropic.body import MessagesRequest
-from maglio.server.anthropic.conversation import chat_request
-from maglio.server.delta import CallArguments, CallBegan, ContentText, Finished
+from maglio.server.dialects.anthropic.answer import Message
+from maglio.server.dialects.anthropic.body import MessagesRequest
+from maglio.server.dialects.anthropic.conversation import chat_request
 from maglio.server.endpoint import document
 from maglio.server.schema.wire import read
+from maglio.server.task.delta import CallArguments, CallBegan, ContentText, Finished
 from support.agent_bodies import claude_code
 from support.http_server import Running, running
 from support.scripted_task import CALL, USAGE, WHOLE, answer_with, scripts
@@ -261,7 +261,7 @@ def test_the_clients_errors_are_its_own(claude: Any, server: Running) -> None:
 
 
 def test_keys_come_in_either_header(tiny_chat: maglio.Model) -> None:
-    from maglio.server.auth import Keys
+    from maglio.server.access.auth import Keys
 
     with running(tiny_chat, keys=Keys(["right-key"])) as server:
         with pytest.raises(anthropic.AuthenticationError) as caught:

@@ -10,7 +10,7 @@ import pytest
 from maglio.decode import SamplingParams, TokenLogprob
 from maglio.draft.prediction import PredictedText
 from maglio.request import Request
-from maglio.server.api.logprobs import TextOffsets, completion_logprobs
+from maglio.server.dialects.openai.logprobs import TextOffsets, completion_logprobs
 from maglio.text import Detokenizer
 
 

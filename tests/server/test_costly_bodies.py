@@ -7,9 +7,9 @@ import difflib
 import pytest
 from pydantic import ValidationError
 
-from maglio.server.anthropic.body import MessagesRequest
+from maglio.server.dialects.anthropic.body import MessagesRequest
+from maglio.server.dialects.responses.body import ResponsesRequest
 from maglio.server.errors import ApiError
-from maglio.server.responses.body import ResponsesRequest
 from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.tokens import DetokenizeRequest
 from maglio.server.schema.wire import read

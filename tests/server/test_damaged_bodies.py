@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maglio.server.anthropic.body import MessagesRequest
-from maglio.server.anthropic.conversation import chat_request as of_anthropic
+from maglio.server.dialects.anthropic.body import MessagesRequest
+from maglio.server.dialects.anthropic.conversation import chat_request as of_anthropic
+from maglio.server.dialects.responses.body import ResponsesRequest
+from maglio.server.dialects.responses.conversation import chat_request as of_responses
 from maglio.server.errors import ApiError
-from maglio.server.responses.body import ResponsesRequest
-from maglio.server.responses.conversation import chat_request as of_responses
 from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.llama import LlamaRequest
 from maglio.server.schema.wire import Body, read

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import maglio
 from maglio.prefix_cache import PrefixCache
-from maglio.server.auth import Keys
-from maglio.server.event import Began, Ended
-from maglio.server.pool import Pool, Ticket
+from maglio.server.access.auth import Keys
+from maglio.server.streams.event import Began, Ended
+from maglio.server.streams.pool import Pool, Ticket
 from support.chat_model import chat_model
 from support.http_server import Running, running
 

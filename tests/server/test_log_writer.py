@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from maglio.server import limits
-from maglio.server.log_writer import LogWriter, catching
+from maglio.server.telemetry.log_writer import LogWriter, catching
 
 
 class Blocked:

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from maglio.server import limits
-from maglio.server.record import Record
-from maglio.server.request_log import RequestLog
+from maglio.server.telemetry.record import Record
+from maglio.server.telemetry.request_log import RequestLog
 from support.http_server import running
 
 SECRET = "a sentence that no log may hold"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import maglio
 from maglio.prefix_cache import PrefixCache
-from maglio.server.event import Began, Ended, Event, Wrote
-from maglio.server.pool import MIN_SHARED, Pool, Ticket
+from maglio.server.streams.event import Began, Ended, Event, Wrote
+from maglio.server.streams.pool import MIN_SHARED, Pool, Ticket
 from support.chat_model import STOP, chat_model
 from support.models import FAMILIES
 

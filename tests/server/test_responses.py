@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import maglio
-from maglio.server.delta import ContentText, Finished
-from maglio.server.responses.answer import ResponseWriter
-from maglio.server.responses.body import ResponsesRequest
-from maglio.server.responses.conversation import chat_request
-from maglio.server.responses.reasoning import packed, unpacked
+from maglio.server.dialects.responses.answer import ResponseWriter
+from maglio.server.dialects.responses.body import ResponsesRequest
+from maglio.server.dialects.responses.conversation import chat_request
+from maglio.server.dialects.responses.reasoning import packed, unpacked
 from maglio.server.schema.wire import read
+from maglio.server.task.delta import ContentText, Finished
 from support.agent_bodies import CODEX
 from support.http_server import Running
 from support.scripted_task import ARGUMENTS, USAGE, WHOLE, answer_with, scripts
@@ -250,7 +250,7 @@ def test_what_codex_sends_is_understood() -> None:
 def test_a_call_into_a_namespace_is_told_with_it(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from maglio.server.delta import CallArguments, CallBegan
+    from maglio.server.task.delta import CallArguments, CallBegan
 
     calls = (CallBegan(0, 0, "c", "files.read"), CallArguments(0, 0, "{}"))
     answer_with(monkeypatch, [*calls, Finished(0, "tool_calls", USAGE)])

@@ -17,11 +17,11 @@ import typer.main
 from maglio.cli.app import app
 from maglio.errors import MaglioError
 from maglio.server.app import create_app
-from maglio.server.request_log import RequestLog
-from maglio.server.service import Service
 from maglio.server.serving import Server, open_socket
 from maglio.server.serving import serve as run
 from maglio.server.settings import Settings
+from maglio.server.streams.service import Service
+from maglio.server.telemetry.request_log import RequestLog
 from support.serve_process import ended, serving, write_served_model
 
 GROUP = typer.main.get_command(app)

@@ -12,18 +12,18 @@ import pytest
 
 import maglio
 from maglio.errors import ContextFullError, GrammarError, InvalidArgumentError
-from maglio.server.event import Began, Ended, Wrote
-from maglio.server.record import Record
-from maglio.server.request_log import RequestLog
-from maglio.server.running import Running
-from maglio.server.service import (
+from maglio.server.settings import Settings
+from maglio.server.state import ServerState
+from maglio.server.streams.event import Began, Ended, Wrote
+from maglio.server.streams.service import (
     EngineFailedError,
     Service,
     ServiceBusyError,
     ServiceClosedError,
 )
-from maglio.server.settings import Settings
-from maglio.server.state import ServerState
+from maglio.server.task.running import Running
+from maglio.server.telemetry.record import Record
+from maglio.server.telemetry.request_log import RequestLog
 from support.chat_model import chat_model
 
 PREDICTION = {"type": "content", "content": "the cat sat on a mat"}

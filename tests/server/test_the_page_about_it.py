@@ -12,9 +12,9 @@ from maglio.draft.past import DEFAULT_HISTORY_TOKENS
 from maglio.grammar.compiler import MAX_KEPT, MAX_KEPT_SOURCE
 from maglio.server import limits
 from maglio.server.app import create_app
-from maglio.server.request_log import RequestLog
 from maglio.server.schema.chat import ChatRequest
 from maglio.server.schema.completion import CompletionRequest
+from maglio.server.telemetry.request_log import RequestLog
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "server.md").read_text()
@@ -28,10 +28,7 @@ def test_every_field_is_named(kind):
 
 
 def test_every_code_is_named():
-    sources = "".join(path.read_text() for path in (ROOT / "src/maglio/server").glob("*.py"))
-    sources += "".join(
-        path.read_text() for path in (ROOT / "src/maglio/server/schema").glob("*.py")
-    )
+    sources = "".join(path.read_text() for path in (ROOT / "src/maglio/server").rglob("*.py"))
     codes = set(re.findall(r'code="([a-z_]+)"', sources))
     codes |= {"invalid_type", "unknown_url", "model_not_found"}
     assert codes - WORDS - {"not_found", "overloaded"} == set()

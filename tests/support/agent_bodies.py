@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maglio.server.responses.reasoning import packed
+from maglio.server.dialects.responses.reasoning import packed
 
 
 def claude_code(billing: str) -> dict[str, Any]:

@@ -18,10 +18,10 @@ import httpx
 from maglio.model import Model
 from maglio.prefix_cache import PrefixCache
 from maglio.server.app import create_app
-from maglio.server.request_log import RequestLog
-from maglio.server.service import Service
 from maglio.server.serving import Server, open_socket, url_of
 from maglio.server.settings import Settings
+from maglio.server.streams.service import Service
+from maglio.server.telemetry.request_log import RequestLog
 
 
 @dataclass

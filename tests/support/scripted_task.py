@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from maglio.server.chat_task import ChatTask
-from maglio.server.delta import (
+from maglio.server.task.chat_task import ChatTask
+from maglio.server.task.delta import (
     CallArguments,
     CallBegan,
     ChatDelta,
@@ -20,7 +20,7 @@ from maglio.server.delta import (
     Forward,
     ReasoningText,
 )
-from maglio.server.usage import Usage
+from maglio.server.telemetry.usage import Usage
 
 USAGE = Usage(prompt_tokens=20, cached_tokens=16, completion_tokens=9, reasoning_tokens=2)
 ARGUMENTS = ('{"path": "a', '.py", "n', '": [1, {"ü": null}]}')

@@ -78,8 +78,8 @@ def batch(
     """Answer a file of requests, many at a time."""
     check_extra("maglio batch")
     from maglio.server.batch.job import Batch
-    from maglio.server.service import MOST, Service
     from maglio.server.settings import ANY_NAME
+    from maglio.server.streams.service import MOST, Service
 
     to_stdout = output == _STREAM
     source, target = _stream(requests, sys.stdin.buffer), _stream(output, sys.stdout.buffer)

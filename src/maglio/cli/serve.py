@@ -66,15 +66,15 @@ def serve(
 ) -> None:
     """Serve a model to clients of OpenAI's API."""
     check_extra("maglio serve")
+    from maglio.server.access.auth import Keys
+    from maglio.server.access.origin import Origins
     from maglio.server.allocator import return_large_blocks
     from maglio.server.app import create_app
-    from maglio.server.auth import Keys
-    from maglio.server.log_writer import LogWriter, catching
-    from maglio.server.origin import Origins
-    from maglio.server.request_log import RequestLog
-    from maglio.server.service import Service
     from maglio.server.serving import Server, is_private, open_socket
     from maglio.server.serving import serve as run
+    from maglio.server.streams.service import Service
+    from maglio.server.telemetry.log_writer import LogWriter, catching
+    from maglio.server.telemetry.request_log import RequestLog
 
     if serving.cache_dir is not None and streams.prefix_cache == 0:
         raise InvalidArgumentError(

@@ -16,24 +16,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from maglio.server.anthropic.endpoint import PREFIX, count_tokens, messages
-from maglio.server.anthropic.errors import anthropic_error
-from maglio.server.api.about import health, metrics, model, models, props
-from maglio.server.api.chat import chat_completions
-from maglio.server.api.completions import completions
-from maglio.server.api.llama import completion, either_completion
-from maglio.server.api.ollama import show, tags, version
-from maglio.server.api.tokens import detokenize, tokenize
+from maglio.server.dialects.anthropic.endpoint import PREFIX, count_tokens, messages
+from maglio.server.dialects.anthropic.errors import anthropic_error
+from maglio.server.dialects.llama.completion import completion, either_completion
+from maglio.server.dialects.llama.tokens import detokenize, tokenize
+from maglio.server.dialects.ollama import show, tags, version
+from maglio.server.dialects.openai.about import health, metrics, model, models, props
+from maglio.server.dialects.openai.chat import chat_completions
+from maglio.server.dialects.openai.completions import completions
+from maglio.server.dialects.responses.endpoint import responses, stored_response
 from maglio.server.endpoint import WriteError, openai_error, routes
 from maglio.server.errors import ApiError, not_found
 from maglio.server.gate import Gate
+from maglio.server.http.failure import told
 from maglio.server.page import routes as page_routes
-from maglio.server.request_log import RequestLog
-from maglio.server.responses.endpoint import responses, stored_response
-from maglio.server.service import Service
 from maglio.server.settings import Settings
 from maglio.server.state import ServerState
-from maglio.server.telling import told
+from maglio.server.streams.service import Service
+from maglio.server.telemetry.request_log import RequestLog
 
 _SHOWN = 100
 _GET, _POST = ("GET",), ("POST",)

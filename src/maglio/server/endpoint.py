@@ -12,14 +12,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from maglio.server.body import read_json
-from maglio.server.disconnect import while_connected
 from maglio.server.errors import ApiError
-from maglio.server.event_stream import EventStream, compact, event
-from maglio.server.record import Record
+from maglio.server.http.body import read_json
+from maglio.server.http.disconnect import while_connected
+from maglio.server.http.event_stream import EventStream, compact, event
+from maglio.server.http.failure import told
 from maglio.server.schema.wire import Body, read
 from maglio.server.state import ServerState
-from maglio.server.telling import told
+from maglio.server.telemetry.record import Record
 
 B = TypeVar("B", bound=Body)
 WriteError = Callable[[ApiError], Response]

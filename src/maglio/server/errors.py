@@ -16,7 +16,7 @@ from maglio.errors import (
     MaglioError,
     OutOfMemoryError,
 )
-from maglio.server.service import ServiceBusyError, ServiceClosedError
+from maglio.server.streams.service import ServiceBusyError, ServiceClosedError
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"

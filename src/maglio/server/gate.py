@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from maglio.server.endpoint import GONE, WriteError
-from maglio.server.record import Record
+from maglio.server.http.failure import told
 from maglio.server.state import ServerState
-from maglio.server.telling import told
+from maglio.server.telemetry.record import Record
 
 OPEN = frozenset({"/health", "/v1/health"})
 """Paths that need no key."""

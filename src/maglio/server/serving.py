@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.server import limits
-from maglio.server.connection import bounded
-from maglio.server.origin import is_loopback
-from maglio.server.service import Service
+from maglio.server.access.origin import is_loopback
+from maglio.server.http.connection import bounded
+from maglio.server.streams.service import Service
 
 _BACKLOG = 512
 _IDLE_SECONDS = 75

@@ -14,9 +14,9 @@ from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode import SamplingParams
 from maglio.errors import InvalidArgumentError
 from maglio.references import Reference
-from maglio.server.auth import Keys
+from maglio.server.access.auth import Keys
+from maglio.server.access.origin import Origins
 from maglio.server.errors import not_found
-from maglio.server.origin import Origins
 from maglio.speculation import Speculation
 
 ANY_NAME = "*"

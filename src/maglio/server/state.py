@@ -11,12 +11,12 @@ from functools import cached_property
 from maglio.calls import CallFormat, format_of
 from maglio.llama_sampling import Breaker, default_breakers
 from maglio.model import Model
-from maglio.server.body import BodyRoom
 from maglio.server.fingerprint import system_fingerprint
-from maglio.server.metrics import Metrics
-from maglio.server.request_log import RequestLog
-from maglio.server.service import Service
+from maglio.server.http.body import BodyRoom
 from maglio.server.settings import Settings
+from maglio.server.streams.service import Service
+from maglio.server.telemetry.metrics import Metrics
+from maglio.server.telemetry.request_log import RequestLog
 
 
 class ServerState:

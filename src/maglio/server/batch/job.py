@@ -28,12 +28,12 @@ from maglio.server.batch.progress import BatchProgress
 from maglio.server.batch.requests import BatchRequest, RequestFile
 from maglio.server.batch.results import ResultFile, Results, ResultStream
 from maglio.server.errors import ApiError
-from maglio.server.event_stream import compact
 from maglio.server.fingerprint import system_fingerprint
-from maglio.server.record import Record
-from maglio.server.request_log import RequestLog
-from maglio.server.service import Service, ServiceStats
+from maglio.server.http.event_stream import compact
 from maglio.server.settings import Settings
+from maglio.server.streams.service import Service, ServiceStats
+from maglio.server.telemetry.record import Record
+from maglio.server.telemetry.request_log import RequestLog
 
 _TICK_S = 0.5
 _OK, _UNAVAILABLE = 200, 503

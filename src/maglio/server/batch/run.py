@@ -72,8 +72,8 @@ def run_batch(
     """
     check_extra("maglio.run_batch")
     from maglio.server.batch.job import Batch
-    from maglio.server.service import MOST, Service
     from maglio.server.settings import ANY_NAME, Settings
+    from maglio.server.streams.service import MOST, Service
 
     if chat_template is not None:
         model.chat_template.check_name(chat_template)

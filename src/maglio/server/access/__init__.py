@@ -1,0 +1,4 @@
+"""Who may use the server: API keys, and pages of other sites.
+
+Boundary: headers of a request.
+"""

@@ -1,0 +1,4 @@
+"""The wire forms that clients speak, a folder for each.
+
+Boundary: from HTTP to a task and back.
+"""

@@ -1,0 +1,4 @@
+"""llama.cpp's own endpoints.
+
+Boundary: its wire form.
+"""

@@ -1,0 +1,4 @@
+"""HTTP: connections, bodies, streams of events, and failures.
+
+Boundary: knows no endpoint and no dialect.
+"""

@@ -1,0 +1,4 @@
+"""From a checked body to what an answer is made of, whatever the dialect.
+
+Boundary: knows no wire form.
+"""
