@@ -1,14 +1,20 @@
-"""litellm, which aider uses, and langchain-openai make their own calls: `make test-clients`.
+"""litellm, langchain-openai and aider make their own calls: `make test-clients`.
 
-They bring a hundred packages with them and leave sockets open; `make test` leaves them out.
+They bring a hundred packages with them and leave sockets open; `make test` leaves them out. aider
+needs versions of its own: it runs where MAGLIO_TEST_AIDER names the program.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 
 import pytest
+
+from maglio.server.task.delta import ContentText, Finished
+from maglio.server.telemetry.usage import Usage
+from support.scripted_task import answer_with
 
 if "MAGLIO_TEST_CLIENTS" not in os.environ:
     pytest.skip("make test-clients runs these", allow_module_level=True)
@@ -104,3 +110,44 @@ def test_langchain_gets_structure(chain):
     chain.max_tokens = 60
     structured = chain.with_structured_output(schema, method="json_schema")
     assert structured.invoke("cat or dog?")["kind"] in ("cat", "dog")
+
+
+EDIT = """\
+greeting.py
+```python
+<<<<<<< SEARCH
+    return "hi"
+=======
+    return "hello, world"
+>>>>>>> REPLACE
+```
+"""
+
+
+def test_aider_edits_a_file(server, monkeypatch, tmp_path):
+    """The answer is written by hand, since a tiny model has none; all else is the server's."""
+    program = os.environ.get("MAGLIO_TEST_AIDER")
+    if program is None:
+        pytest.skip("MAGLIO_TEST_AIDER does not name the program aider")
+    pieces = [ContentText(0, EDIT[at : at + 7]) for at in range(0, len(EDIT), 7)]
+    usage = Usage(prompt_tokens=100, completion_tokens=40)
+    requests = answer_with(monkeypatch, [*pieces, Finished(0, "stop", usage)])
+    file = tmp_path / "greeting.py"
+    file.write_text('def greet():\n    return "hi"\n')
+    options = "--no-git --yes-always --edit-format diff --no-check-update --analytics-disable"
+    model = ["--model", "openai/tiny", "--openai-api-base", f"{server.url}/v1"]
+    done = subprocess.run(
+        [program, *options.split(), *model, "--openai-api-key", "none", "--map-tokens", "0"]
+        + ["--no-show-model-warnings", "--no-gitignore", "--message", "Greet the world", file.name],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert file.read_text() == 'def greet():\n    return "hello, world"\n', done.stdout
+    assert requests[0].stream
+    assert "Greet the world" in str(requests[0].messages[-1].content)
