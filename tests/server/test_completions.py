@@ -144,3 +144,12 @@ def test_a_prediction_is_prepared_before_it_is_the_turn_of_its_request(client, s
     assert len(threads) == 1
     assert server.service._thread not in threads
     assert answer["choices"] == ask(client, **body)["choices"]
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_grammar_that_is_complete_ends_an_answer_that_ignores_ends(client, temperature):
+    body = {"prompt": "x", "grammar": 'root ::= "cat"', "ignore_eos": True, "max_tokens": 30}
+    for speculative in (False, True):
+        asked = body | {"temperature": temperature, "speculative": speculative}
+        [choice] = ask(client, **asked)["choices"]
+        assert (choice["text"], choice["finish_reason"]) == ("cat", "stop")
