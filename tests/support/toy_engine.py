@@ -117,13 +117,15 @@ class ToyEngine:
     def new_cache(self) -> ToyCache:
         return ToyCache(self)
 
-    def row(self, prefix: Sequence[int], width: int = 1) -> np.ndarray:
-        """The logits after ``prefix``, as a forward of ``width`` tokens computes them."""
-        alone = self._spread * self._uniform(prefix)
+    def row(self, prefix: Sequence[int]) -> np.ndarray:
+        return (self._spread * self._uniform(prefix)).astype(np.float32)
+
+    def _row_of(self, prefix: Sequence[int], width: int) -> np.ndarray:
+        """The row as a forward of ``width`` tokens computes it."""
         if width == 1 or self.drift == 0.0:
-            return alone.astype(np.float32)
+            return self.row(prefix)
         away = self.drift * (2.0 * self._uniform((*prefix, width)) - 1.0)
-        return (alone + away).astype(np.float32)
+        return (self.row(prefix) + away).astype(np.float32)
 
     def _uniform(self, prefix: Sequence[int]) -> np.ndarray:
         state = 0
@@ -168,7 +170,7 @@ class ToyEngine:
     ) -> np.ndarray:
         whole = cache.tokens + [int(token) for token in tokens]
         first = len(whole) - n_logits
-        rows = [self.row(whole[: first + 1 + i], width) for i in range(n_logits)]
+        rows = [self._row_of(whole[: first + 1 + i], width) for i in range(n_logits)]
         cache.tokens[:] = whole
         if self.is_hybrid:
             cache.floor = len(whole) - max(1, n_logits)

@@ -1,4 +1,4 @@
-"""How exact a loaded engine is, found by a quick check: some forty rows, alone and with others.
+"""How exact a loaded engine is, found by a quick check: some thirty rows, alone and with others.
 
 Boundary: engines by their seam, streams as token ids. It finds what it tries; the longer trials of
 ``maglio doctor`` (:mod:`maglio.engine.trials`) find more.
@@ -25,7 +25,7 @@ from maglio.engine.trials import (
 
 _ROWS = 12
 _CONTEXT = 24
-_CUTS = ((_ROWS,), (2, 3, 7))
+_CUTS = {f"{_ROWS} rows at a time": (_ROWS,), "2, 3 and 7 rows at a time": (2, 3, 7)}
 _FED = (4, 1, 2)
 _NEIGHBOURS = 2
 
@@ -71,7 +71,7 @@ class QuickCheck:
         if not different:
             return f"all {rows} rows computed with others were, to the bit, those computed alone"
         n = rows - sum(trial.equal for trial in self.trials)
-        where = ", ".join(trial.name for trial in different)
+        where = "; ".join(trial.name for trial in different)
         return (
             f"{n} of {rows} rows computed with others ({where}) differed from those computed "
             f"alone, by {self.drift:.2g} at most"
@@ -97,8 +97,7 @@ def _trials(engine: Engine, streams: Streams, context: int) -> Iterator[Trial]:
     tokens = streams[0][context : context + _ROWS]
     base = prefilled(engine, streams[0], context)
     expected = rows_alone(engine, base.fork(context), tokens)
-    for widths in _CUTS:
-        name = f"{' and '.join(map(str, widths))} rows at a time"
+    for name, widths in _CUTS.items():
         yield attempt(
             name,
             context,
