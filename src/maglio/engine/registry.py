@@ -112,18 +112,23 @@ def open_model(
         ModelFileError: the model is missing, damaged, or not of a kind that the engine runs.
         OutOfMemoryError: the model does not fit in memory.
     """
-    found = _found()
-    check_choice("engine", name, ("auto", *found))
+    check_choice("engine", name, ("auto", *_found()))
     chosen = engine_for(path) if name == "auto" else name
+    return _opened(chosen, path, options, offers)
+
+
+def _opened(
+    name: str, path: Path, options: Mapping[str, object], offers: Mapping[str, object]
+) -> Opened:
     try:
-        opener: Opener = found[chosen].load()
+        opener: Opener = _found()[name].load()
     except Exception as error:  # whatever another package does when it is imported
-        raise MaglioError(f"the engine {chosen!r} cannot be loaded: {error}") from error
+        raise MaglioError(f"the engine {name!r} cannot be loaded: {error}") from error
     parameters = inspect.signature(opener).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     unknown = [option for option in options if option not in parameters]
     if unknown and not takes_all:
-        raise UnknownOptionsError(chosen, unknown, list(parameters)[1:])
+        raise UnknownOptionsError(name, unknown, list(parameters)[1:])
     wanted = {option: value for option, value in offers.items() if option in parameters}
     return opener(path, **options, **wanted)  # type: ignore[arg-type]  # as its signature says
 
