@@ -5,7 +5,7 @@
 For each data type and prompt, plain decoding and speculative decoding, without the guard and with
 it, by turns in one process. A stream *flips* when its tokens are not those of plain decoding by the
 same loaded model. Without ``--model`` the default model, SmolLM2, is converted from its GGUF file
-first (by transformers, with the package ``gguf``). Needs the extra ``hf``.
+first (by transformers, with the packages ``gguf`` and ``accelerate``). Needs the extra ``hf``.
 """
 
 from __future__ import annotations
@@ -63,11 +63,18 @@ class Summary:
 
 def converted(folder: Path) -> Path:
     """The default model as a checkpoint in a folder."""
+    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source = default_model_path()
     where = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name}
-    AutoModelForCausalLM.from_pretrained(**where).save_pretrained(folder)
+    read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    config = read.config
+    if hasattr(config, "quantization_config"):  # the weights are not quantized any more
+        del config.quantization_config
+    model = type(read)(config)
+    model.load_state_dict(read.state_dict())
+    model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
     return folder
 
