@@ -72,7 +72,9 @@ def test_what_is_not_exact_is_refused_where_that_is_required(load):
         load(drifting(DRIFT), exact="require")
     said = str(refusal.value)
     assert "the engine 'drifting' is not exact here" in said
-    assert "27 rows computed with others (12 rows at a time; 2, 3 and 7 rows at a time; beside" in said
+    assert (
+        "27 rows computed with others (12 rows at a time; 2, 3 and 7 rows at a time; beside" in said
+    )
     assert "To make it more exact: stop drifting." in said
     assert "exact='guard'" in said
 
