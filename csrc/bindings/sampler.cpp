@@ -27,8 +27,7 @@ using Mask = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::c
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<nb::numpy, int32_t, nb::ndim<2>>;
 
-int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position,
-               const std::optional<Mask>& mask) {
+void check_shapes(const maglio::Sampler& sampler, const Row& row, const std::optional<Mask>& mask) {
   if (row.shape(0) != sampler.vocab()) {
     throw std::invalid_argument("row holds " + std::to_string(row.shape(0)) +
                                 " logits, must hold " + std::to_string(sampler.vocab()) +
@@ -40,9 +39,26 @@ int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position,
                                 " words, must hold " + std::to_string(words) +
                                 " (a bit for each token)");
   }
-  const int32_t* const bits = mask ? mask->data() : nullptr;
+}
+
+const uint32_t* words_of(const std::optional<Mask>& mask) {
+  return mask ? reinterpret_cast<const uint32_t*>(mask->data()) : nullptr;
+}
+
+int32_t sample(maglio::Sampler& sampler, const Row& row, uint64_t position,
+               const std::optional<Mask>& mask) {
+  check_shapes(sampler, row, mask);
+  const uint32_t* const words = words_of(mask);
   nb::gil_scoped_release unlocked;
-  return sampler.sample(row.data(), position, reinterpret_cast<const uint32_t*>(bits));
+  return sampler.sample(row.data(), position, words);
+}
+
+bool stands(maglio::Sampler& sampler, int32_t token, const Row& row, uint64_t position, float drift,
+            const std::optional<Mask>& mask) {
+  check_shapes(sampler, row, mask);
+  const uint32_t* const words = words_of(mask);
+  nb::gil_scoped_release unlocked;
+  return sampler.stands(token, row.data(), position, drift, words);
 }
 
 Ids topk_rows(const Rows& rows, size_t count) {
@@ -162,6 +178,8 @@ void bind_sampler(nb::module_& m) {
       .def("begin_answer", &maglio::Sampler::begin_answer, "index"_a)
       .def("truncate", &maglio::Sampler::truncate, "length"_a)
       .def("sample", &sample, "row"_a.noconvert(), "position"_a,
+           "mask"_a.noconvert().none() = nb::none())
+      .def("stands", &stands, "token"_a, "row"_a.noconvert(), "position"_a, "drift"_a,
            "mask"_a.noconvert().none() = nb::none())
       .def("check", &maglio::Sampler::check)
       .def_prop_ro("n_vocab", &maglio::Sampler::vocab)

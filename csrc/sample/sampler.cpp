@@ -1,6 +1,7 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -151,20 +152,76 @@ void Sampler::truncate(uint64_t length) {
 }
 
 int32_t Sampler::sample(const float* row, uint64_t position, const uint32_t* mask) {
+  return choose(adjusted(row, mask), position);
+}
+
+bool Sampler::stands(int32_t token, const float* row, uint64_t position, float drift,
+                     const uint32_t* mask) {
+  if (outside(token, vocab_)) {
+    throw std::invalid_argument("token is " + std::to_string(token) + ", must be " + range(vocab_));
+  }
+  if (!(drift >= 0.0f)) throw std::invalid_argument("drift must be a number from 0 on");
   const float* const logits = adjusted(row, mask);
+  const float reach = drift * stretch();
+  if (reach == 0.0f) return choose(logits, position) == token;
+  if (reach == kInfinity) return false;
+  if (params_.temperature <= 0.0) return leads(token, logits, 2.0f * reach);
+  for (const Drift way : {Drift::kBefore, Drift::kAfter, Drift::kBehind}) {
+    if (choose(drifted(token, logits, reach, way), position) != token) return false;
+  }
+  return true;
+}
+
+// The token that adjusted logits give.
+int32_t Sampler::choose(const float* logits, uint64_t position) {
   const bool has_nan = block_maxima(logits, vocab_, &maxima_);
   const float best = *std::max_element(maxima_.begin(), maxima_.end());
   if (has_nan || best == kInfinity || best == -kInfinity) throw_invalid(logits, vocab_);
+  if (params_.temperature <= 0.0) return first_at(logits, vocab_, maxima_, best);
+  shortlist_.start(logits, vocab_, maxima_, best);
+  for (const Step step : on_list_) apply(step, position);
+  return shortlist_.draw(uniform53(params_.seed, position));
+}
 
-  int32_t token;
-  if (params_.temperature <= 0.0) {
-    token = first_at(logits, vocab_, maxima_, best);
-  } else {
-    shortlist_.start(logits, vocab_, maxima_, best);
-    for (const Step step : on_list_) apply(step, position);
-    token = shortlist_.draw(uniform53(params_.seed, position));
+// Whether all other logits are further than `distance` below that of `token`.
+bool Sampler::leads(int32_t token, const float* logits, float distance) const {
+  const float bound = logits[token] - distance;
+  for (size_t id = 0; id < vocab_; ++id) {
+    if (!(logits[id] < bound) && id != static_cast<size_t>(token)) return false;
   }
-  return token;
+  return true;
+}
+
+// `logits`, each moved by at most `reach`, the rivals of `token` by a little more where they have
+// to come to lie after it.
+const float* Sampler::drifted(int32_t token, const float* logits, float reach, Drift drift) {
+  const float own = logits[token];
+  const float low = own - reach;
+  const float below = std::nextafter(low, -kInfinity);
+  drifted_.resize(vocab_);
+  for (size_t id = 0; id < vocab_; ++id) {
+    const float logit = logits[id];
+    const bool is_near = std::abs(logit - own) <= 2.0f * reach;
+    switch (drift) {
+      case Drift::kBefore:
+        drifted_[id] = logit > own || is_near ? logit + reach : logit - reach;
+        break;
+      case Drift::kAfter:
+        drifted_[id] = is_near ? below : logit > own ? logit - reach : logit + reach;
+        break;
+      case Drift::kBehind:
+        drifted_[id] = logit > own ? logit - reach : logit + reach;
+        break;
+    }
+  }
+  drifted_[static_cast<size_t>(token)] = drift == Drift::kBehind ? own + reach : low;
+  return drifted_.data();
+}
+
+// How much further penalties can bring two logits apart.
+float Sampler::stretch() const {
+  if (history_.recent().empty()) return 1.0f;
+  return static_cast<float>(std::max(params_.repeat_penalty, 1.0 / params_.repeat_penalty));
 }
 
 void Sampler::apply(Step step, uint64_t position) {

@@ -84,11 +84,28 @@ class Sampler {
   // is not set is impossible: bit i % 32 of word i / 32. Throws InvalidLogits.
   int32_t sample(const float* row, uint64_t position, const uint32_t* mask = nullptr);
 
+  // Whether sample() gives `token` too when each logit of the row moves by at most `drift`, which
+  // may be infinite. Greedily that is so when all other logits are further below its own than two
+  // can come together. Else `token` is drawn from the rows that Drift names. Throws InvalidLogits.
+  bool stands(int32_t token, const float* row, uint64_t position, float drift,
+              const uint32_t* mask = nullptr);
+
   size_t vocab() const { return vocab_; }
   uint64_t length() const { return length_; }
   void check() const { history_.check(); }
 
  private:
+  // Ways in which a row can drift to the disadvantage of one token.
+  enum class Drift : uint8_t {
+    kBefore,  // as much as can be is ranked before it
+    kAfter,   // as much as can be is ranked after it, itself weighing little
+    kBehind,  // it rises, and those that were just before it fall behind
+  };
+
+  int32_t choose(const float* logits, uint64_t position);
+  bool leads(int32_t token, const float* logits, float distance) const;
+  const float* drifted(int32_t token, const float* logits, float reach, Drift drift);
+  float stretch() const;
   const float* adjusted(const float* row, const uint32_t* mask);
   void forbid(const uint32_t* mask);
   void penalize();
@@ -105,6 +122,7 @@ class Sampler {
   History history_;
   Shortlist shortlist_;
   std::vector<float> logits_;  // the row after the steps on it
+  std::vector<float> drifted_;
   std::vector<float> maxima_;
 };
 

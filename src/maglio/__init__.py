@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ChatTemplateError,
         ContextFullError,
         ConversationFileError,
+        ExactnessError,
         GrammarError,
         InvalidArgumentError,
         InvalidLogitsError,
@@ -45,8 +46,9 @@ else:
         "maglio.draft.source": "Draft DraftSource Step",
         "maglio.engine.session": "Session",
         "maglio.errors": (
-            "BatchFileError ChatTemplateError ContextFullError ConversationFileError GrammarError "
-            "InvalidArgumentError InvalidLogitsError MaglioError ModelFileError OutOfMemoryError"
+            "BatchFileError ChatTemplateError ContextFullError ConversationFileError "
+            "ExactnessError GrammarError InvalidArgumentError InvalidLogitsError MaglioError "
+            "ModelFileError OutOfMemoryError"
         ),
         "maglio.generation": "Generation Stream TextToken",
         "maglio.grammar": "Grammar",
@@ -79,6 +81,7 @@ __all__ = [
     "ConversationFileError",
     "Draft",
     "DraftSource",
+    "ExactnessError",
     "Generation",
     "GenerationStats",
     "Grammar",

@@ -23,6 +23,10 @@ class ContextFullError(MaglioError):
     """The tokens do not fit the context window of the session."""
 
 
+class ExactnessError(MaglioError):
+    """Rows of a model depend on what is computed with them, and ``exact="require"`` was asked."""
+
+
 class OutOfMemoryError(MaglioError, MemoryError):
     """An allocation would exceed the memory of this machine; the message gives both sizes."""
 

@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from maglio.checks import check_choice
 from maglio.engine.registry import open_model
 from maglio.errors import InvalidArgumentError
+from maglio.exact import EXACT, Exact, check_exactness
 from maglio.model import Model
 from maglio.sources.find import find_model
 
@@ -20,6 +22,7 @@ def load(
     threads: int | None = None,
     kv_cache: str = "f16",
     cache: bool = False,
+    exact: Exact = "accept",
     on_load: Callable[[int, int], object] | None = None,
     **options: object,
 ) -> Model:
@@ -40,9 +43,14 @@ def load(
         cache: keep the weights, as the engine repacks them, in a file in the user's cache folder,
             and map that file the next time. It is about as large as the model. All such files have
             at most 100 GB; those that were not used for the longest time go first.
+        exact: how exact it has to be. The native engine's rows are bitwise whatever is said here.
+            On any other a quick check compares rows alone with rows computed with others, and
+            ``engine.exactness`` says what it found. ``accept``: that is all. ``require``: rows that
+            are not bitwise are refused. ``guard``: where the choice of a token is closer than the
+            differences found, its row is computed alone (docs/engines.md).
         on_load: is called now and then with bytes done and bytes in all while weights are read,
             and again from the beginning while they are written to the cache. An exception in it
-            ends loading.
+            ends loading. Some engines never call it.
         options: more options of the engine.
 
     Raises:
@@ -50,6 +58,7 @@ def load(
             while it was read, or cannot be downloaded.
         MaglioError: an extra is not installed; says which.
         InvalidArgumentError: an argument is out of range, or the engine does not have it.
+        ExactnessError: ``exact`` is ``require``, and rows are not bitwise; says by how much.
         OutOfMemoryError: the model and a short KV cache do not fit in memory.
 
     Warns:
@@ -58,15 +67,19 @@ def load(
     """
     if not isinstance(path, (str, os.PathLike, type(None))):
         raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")
+    check_choice("exact", exact, EXACT)
     given = {"n_ctx": n_ctx, "threads": threads, "kv_cache": kv_cache, **options}
-    if cache:  # engines of other packages need not know it, or the next
+    if cache:  # engines of other packages need not know it
         given["cache"] = cache
+    offers: dict[str, object] = {"exact": exact}
     if on_load is not None:
-        given["on_load"] = on_load
-    opened = open_model(engine, find_model(path), given)
+        offers["on_load"] = on_load
+    opened = open_model(engine, find_model(path), given, offers=offers)
     return Model(
         opened.engine,
         opened.tokenizer,
         chat_template=opened.chat_template,
         path=opened.path,
+        checked=check_exactness(opened, exact),
+        guard=exact == "guard",
     )

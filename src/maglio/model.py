@@ -9,11 +9,12 @@ from typing import Any, Literal, overload
 
 from maglio.batch import Batch, sampling_of_each
 from maglio.chat import Conversation, OnFull
-from maglio.decode import SamplingParams
+from maglio.decode import MarginGuard, Picker, SamplingParams
 from maglio.draft.past import History
 from maglio.economics.cost import UNPROBED_NATIVE_COST, CostModel
 from maglio.economics.profile import ProfileKey, ProfileStore
-from maglio.engine.base import Cache, Engine
+from maglio.engine.base import Cache, Engine, Exactness
+from maglio.engine.quick_check import QuickCheck
 from maglio.engine.session import Session
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Ending, Generation, Started, Stream
@@ -34,6 +35,8 @@ class Model:
         engine: computes logits.
         tokenizer: text to token ids and back.
         path: the file that it was read from, if it was read from one.
+        checked: how exact the quick check of :func:`load` found the engine; ``None`` if there was
+            none, as for the native engine.
         drafting: sets up drafting for its streams.
         grammars: compiles what answers must be.
     """
@@ -45,10 +48,14 @@ class Model:
         *,
         chat_template: str | Mapping[str, str] | None = None,
         path: Path | None = None,
+        checked: QuickCheck | None = None,
+        guard: bool = False,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.path = path
+        self.checked = checked
+        self._guard = guard
         self.drafting = DraftingSetup(
             engine.n_vocab, lambda: self.cost, can_rewind=engine.can_rewind
         )
@@ -83,6 +90,22 @@ class Model:
             ChatTemplateError: the template in the model file is too long.
         """
         return ChatTemplate(self._chat_template, self.tokenizer)
+
+    @property
+    def promised(self) -> Exactness:
+        """What the engine says of its rows itself. What is relied on is ``engine.exactness``."""
+        return self.engine.exactness if self.checked is None else self.checked.claimed
+
+    def margin_guard(self, picker: Picker) -> MarginGuard | None:
+        """What keeps rounding from changing a stream's tokens.
+
+        ``None`` where nobody asked for it with ``exact="guard"``, where rows are bitwise, and where
+        the engine cannot go back to compute a row again.
+        """
+        found = self.checked
+        if not self._guard or found is None or found.exactness == "bitwise":
+            return None
+        return MarginGuard(picker, found.drift) if self.engine.can_rewind else None
 
     def session(self) -> Session:
         """Start an empty sequence for direct use of the engine."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from maglio.decode import Picker, SamplingParams
+from maglio.decode import MarginGuard, Picker, SamplingParams
 from maglio.decode import Sequence as TokenSequence
 from maglio.draft.cascade import Cascade
 from maglio.draft.prediction import PredictedText
@@ -41,6 +41,10 @@ class StreamModel(Protocol):
         """Text to token ids and back."""
         ...
 
+    def margin_guard(self, picker: Picker) -> MarginGuard | None:
+        """What keeps rounding from changing the picker's choices, where that is wanted."""
+        ...
+
 
 def start(model: StreamModel, request: Request, *, cache: Cache | None = None) -> Started:
     """Begin a generation.
@@ -71,7 +75,12 @@ def start(model: StreamModel, request: Request, *, cache: Cache | None = None) -
     cache = model.engine.new_cache() if cache is None else cache
     known = cache.length
     sequence = TokenSequence(
-        cache, picker, drafting.drafter, n_ctx=model.engine.n_ctx, tokens=ids[:known]
+        cache,
+        picker,
+        drafting.drafter,
+        n_ctx=model.engine.n_ctx,
+        tokens=ids[:known],
+        guard=model.margin_guard(picker),
     )
     reading = Reading(
         sequence,

@@ -10,9 +10,9 @@ import pytest
 from maglio.doctor.examination import Setting, examine
 from maglio.doctor.machine_facts import MachineFacts
 from maglio.doctor.model_facts import ModelFacts
-from maglio.doctor.trial import Comparison
-from maglio.doctor.trials import CONTEXTS, most_tokens
 from maglio.doctor.verdict import advice, verdict
+from maglio.engine.trial import Comparison
+from maglio.engine.trials import CONTEXTS, most_tokens
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from support.toy_engine import ToyCache, ToyEngine
 
@@ -118,7 +118,7 @@ def opener(engine_class, **changed):
         engine.is_hybrid = changed.get("is_hybrid", False)
         engine.can_rewind = changed.get("can_rewind", True)
         engine.threads, engine.kv_cache = setting.threads, setting.kv_cache
-        return SimpleNamespace(engine=engine, tokenizer=Tokenizer())
+        return SimpleNamespace(engine=engine, tokenizer=Tokenizer(), promised=engine.exactness)
 
     return open_model
 

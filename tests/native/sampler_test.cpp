@@ -211,6 +211,32 @@ void test_invalid_rows() {
   }
 }
 
+// A token that stands is picked from rows that have drifted, and few stand when all drift far.
+void test_stands(std::mt19937* random) {
+  for (const double temperature : {0.0, 1.0}) {
+    maglio::SamplingParams params;
+    params.temperature = temperature;
+    params.top_k = 30;
+    maglio::Sampler sampler(params, 65);
+    size_t standing = 0;
+    for (uint64_t i = 0; i < 200; ++i) {
+      const std::vector<float> row = random_row(65, random, i % 2 == 0);
+      const int32_t token = sampler.sample(row.data(), i);
+      CHECK(sampler.stands(token, row.data(), i, 0.0f));
+      CHECK(!sampler.stands(token, row.data(), i, kInfinity));
+      if (!sampler.stands(token, row.data(), i, 0.05f)) continue;
+      ++standing;
+      std::uniform_real_distribution<float> away(-0.05f, 0.05f);
+      for (int round = 0; round < 20; ++round) {
+        std::vector<float> moved = row;
+        for (float& logit : moved) logit += away(*random);
+        CHECK(sampler.sample(moved.data(), i) == token);
+      }
+    }
+    CHECK(standing > 50 && standing < 200);
+  }
+}
+
 void test_topk(std::mt19937* random) {
   for (const size_t size : kSizes) {
     for (const size_t count : {size_t{1}, size_t{8}, size}) {
@@ -234,6 +260,7 @@ int main() {
   test_dry(&random);
   test_history(&random);
   test_invalid_rows();
+  test_stands(&random);
   test_topk(&random);
   std::puts("sampler_test: ok");
 }

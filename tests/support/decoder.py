@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 
-from maglio.decode import Drafter, GenerationStats, Picker, Sequence, Token, run
+from maglio.decode import Drafter, GenerationStats, MarginGuard, Picker, Sequence, Token, run
 from maglio.draft.source import DraftSource
 from maglio.economics.cost import NATIVE_COST
 from maglio.economics.gate import CostGate
@@ -52,6 +52,7 @@ class Decoder:
         tokens: Iterable[int] = (),
         position: int = 0,
         cache: Cache | None = None,
+        guard: MarginGuard | None = None,
     ) -> None:
         self.engine = engine
         self.cache = engine.new_cache() if cache is None else cache
@@ -62,7 +63,13 @@ class Decoder:
         if source is not None:
             drafter = Drafter(source, picker.n_vocab, max_draft=max_draft, gate=gate)
         self.sequence = Sequence(
-            self.cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
+            self.cache,
+            picker,
+            drafter,
+            n_ctx=engine.n_ctx,
+            tokens=tokens,
+            position=position,
+            guard=guard,
         )
 
     @property

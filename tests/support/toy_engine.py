@@ -69,6 +69,8 @@ class ToyEngine:
         can_rewind: whether truncate can go back less than all the way.
         is_hybrid: whether it can only go back into the last forward, and to kept places.
         capacity: positions that all caches together can hold.
+        drift: how far logits of a row are from those of the row alone, where the forward computes
+            others too; another distance for each width.
         before_call: called with the index of each forward, may raise.
         after_call: called with it when everything is appended, may not raise.
     """
@@ -87,6 +89,7 @@ class ToyEngine:
         can_rewind: bool = True,
         is_hybrid: bool = False,
         capacity: int = 1 << 30,
+        drift: float = 0.0,
         before_call: Callable[[int], None] = lambda _: None,
         after_call: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -96,6 +99,9 @@ class ToyEngine:
         self.is_hybrid = is_hybrid
         self.calls: list[list[Segment]] = []
         self.capacity = capacity
+        self.drift = drift
+        if drift > 0.0:
+            self.exactness = "distribution"
         self.caches: weakref.WeakSet[ToyCache] = weakref.WeakSet()
         self._order = order
         self._spread = spread
@@ -112,6 +118,16 @@ class ToyEngine:
         return ToyCache(self)
 
     def row(self, prefix: Sequence[int]) -> np.ndarray:
+        return (self._spread * self._uniform(prefix)).astype(np.float32)
+
+    def _row_of(self, prefix: Sequence[int], width: int) -> np.ndarray:
+        """The row as a forward of ``width`` tokens computes it."""
+        if width == 1 or self.drift == 0.0:
+            return self.row(prefix)
+        away = self.drift * (2.0 * self._uniform((*prefix, width)) - 1.0)
+        return (self.row(prefix) + away).astype(np.float32)
+
+    def _uniform(self, prefix: Sequence[int]) -> np.ndarray:
         state = 0
         for token in prefix[-self._order :]:
             state = ((state ^ (token + 1)) * _MIX) & _MASK
@@ -119,14 +135,15 @@ class ToyEngine:
         x = np.arange(1, self.n_vocab + 1, dtype=np.uint64) * np.uint64(_MIX) + np.uint64(state)
         for shift in (30, 27, 31):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(0xBF58476D1CE4E5B9)
-        return (self._spread * (x >> np.uint64(40)) / 2**24).astype(np.float32)
+        return (x >> np.uint64(40)) / 2**24
 
     def forward(self, batch: Sequence[Segment]) -> list[np.ndarray]:
         call = len(self.calls)
         self.calls.append([Segment(s.cache, tuple(s.tokens), s.n_logits) for s in batch])
         self._check(batch)
         self._before_call(call)
-        rows = [self._append(*segment) for segment in batch]
+        width = sum(len(segment.tokens) for segment in batch)
+        rows = [self._append(*segment, width) for segment in batch]
         self._after_call(call)
         return rows
 
@@ -148,10 +165,12 @@ class ToyEngine:
         if held + n > self.capacity:
             raise OutOfMemoryError(f"{held} positions and {n} more, of {self.capacity}")
 
-    def _append(self, cache: ToyCache, tokens: Sequence[int], n_logits: int) -> np.ndarray:
+    def _append(
+        self, cache: ToyCache, tokens: Sequence[int], n_logits: int, width: int
+    ) -> np.ndarray:
         whole = cache.tokens + [int(token) for token in tokens]
         first = len(whole) - n_logits
-        rows = [self.row(whole[: first + 1 + i]) for i in range(n_logits)]
+        rows = [self._row_of(whole[: first + 1 + i], width) for i in range(n_logits)]
         cache.tokens[:] = whole
         if self.is_hybrid:
             cache.floor = len(whole) - max(1, n_logits)

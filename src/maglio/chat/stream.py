@@ -150,7 +150,13 @@ class ChatStream:
         if drafter is not None:
             self._shelf.tell(drafter.source)
         self._sequence = TokenSequence(
-            cache, picker, drafter, n_ctx=engine.n_ctx, tokens=tokens, position=position
+            cache,
+            picker,
+            drafter,
+            n_ctx=engine.n_ctx,
+            tokens=tokens,
+            position=position,
+            guard=self._model.margin_guard(picker),
         )
         self._sampling, self._speculation = sampling, speculation
         self._cost, self._past = cost, history

@@ -89,7 +89,7 @@ def tasks(
     if html is not None:
         _write_report(html, results, loaded)
         notes.print(f"report {html}", soft_wrap=True)
-    if loaded.engine.exactness == "bitwise" and not all(result.equal for result in results):
+    if loaded.promised == "bitwise" and not all(result.equal for result in results):
         raise MaglioError("speculative output differed from plain output; please report this")
 
 

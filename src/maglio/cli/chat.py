@@ -31,7 +31,7 @@ from maglio.cli.options import (
 from maglio.cli.repl import Repl
 from maglio.cli.sampling_options import SamplingOptions
 from maglio.cli.streams import note
-from maglio.cli.terminal import PrefillProgress, note_cache, note_seed, wants_color
+from maglio.cli.terminal import PrefillProgress, note_engine, note_seed, wants_color
 from maglio.cli.text_options import TextOptions, read_bytes, standard_input, without_bom
 from maglio.errors import InvalidArgumentError
 
@@ -146,7 +146,7 @@ def chat(
                 setattr(talk, name, value)
     _refer(talk, drafting.reference or ())
     if stats:
-        note_cache(loaded.engine)
+        note_engine(loaded)
         note_seed(talk.sampling)
     view = View(
         color=wants_color(color, sys.stdout),

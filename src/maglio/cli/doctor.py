@@ -15,17 +15,17 @@ from rich.console import Console
 from rich.table import Table
 
 import maglio
+from maglio.cli.engine_options import EngineOptions
 from maglio.cli.model_choice import ModelChoice
 from maglio.cli.option_groups import with_option_groups
-from maglio.cli.options import KvCacheOption, ThreadsOption, thread_count
+from maglio.cli.options import thread_count
 from maglio.cli.streams import note
-from maglio.cli.terminal import LoadProgress
 from maglio.doctor.examination import N_CTX, Examined, Setting, examine
 from maglio.doctor.machine_facts import MachineFacts, machine_facts
 from maglio.doctor.model_facts import ModelFacts, model_facts
-from maglio.doctor.trial import Trial
 from maglio.doctor.verdict import advice, verdict
 from maglio.economics.profile import ProfileStore
+from maglio.engine.trial import Trial
 from maglio.errors import ModelFileError
 
 
@@ -36,12 +36,7 @@ def doctor(
         Path | None,
         typer.Argument(metavar="[MODEL]", help="The same as --model.", show_default=False),
     ] = None,
-    choice: ModelChoice,
-    engine: Annotated[
-        str, typer.Option("--engine", help="Engine to try; 'auto' is the one that load takes.")
-    ] = "auto",
-    threads: ThreadsOption = None,
-    kv_cache: KvCacheOption = "f16",
+    loading: EngineOptions,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Say what this machine is, and test an engine's promise on a model.
@@ -49,7 +44,7 @@ def doctor(
     The exit status is 1 if the engine promises rows that are the same to the bit and they are not,
     or if it fails.
     """
-    path = _find(choice, file)
+    path = _find(loading, file)
     facts = machine_facts()
     if not as_json:
         _show_machine(facts)
@@ -57,8 +52,8 @@ def doctor(
         _end(facts, None, None, as_json=as_json)
         return
     examined = examine(
-        partial(_open, path, engine),
-        Setting(threads=thread_count(threads), kv_cache=kv_cache),
+        partial(_open, loading, path),
+        Setting(threads=thread_count(loading.threads), kv_cache=loading.kv_cache),
         most_threads=facts.cores,
         probed=_is_probed,
         on_trial=_show_progress,
@@ -84,18 +79,8 @@ def _find(choice: ModelChoice, file: Path | None) -> Path | None:
         return None
 
 
-def _open(path: Path, engine: str, setting: Setting) -> maglio.Model:
-    with LoadProgress() as progress:
-        # Engines of other packages need not know the last one.
-        more: dict[str, Any] = {"on_load": progress} if engine in ("auto", "native") else {}
-        return maglio.load(
-            path,
-            engine=engine,
-            n_ctx=N_CTX,
-            threads=setting.threads,
-            kv_cache=setting.kv_cache,
-            **more,
-        )
+def _open(loading: EngineOptions, path: Path, setting: Setting) -> maglio.Model:
+    return loading.open(path, n_ctx=N_CTX, threads=setting.threads, kv_cache=setting.kv_cache)
 
 
 def _is_probed(model: maglio.Model) -> bool:
@@ -138,7 +123,9 @@ def _show_machine(facts: MachineFacts) -> None:
 
 
 def _show_model(facts: MachineFacts, examined: Examined, model: ModelFacts | None) -> None:
-    details = [examined.engine, f"promises {examined.exactness}"]
+    details = [examined.engine, f"promises {examined.promised}"]
+    if examined.exactness != examined.promised:
+        details.append(f"quick check: {examined.exactness}")
     details += [f"{examined.threads} threads"] if examined.threads else []
     details += [text for text in (examined.isa, examined.kv_cache) if text]
     if model is not None:

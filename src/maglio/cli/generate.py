@@ -20,12 +20,13 @@ from maglio.cli.terminal import (
     PrefillProgress,
     TokenWriter,
     details,
-    note_cache,
+    note_engine,
     note_seed,
     summary,
     wants_color,
 )
 from maglio.cli.text_options import TextOptions
+from maglio.engine.base import Engine
 from maglio.errors import InvalidArgumentError
 from maglio.generation import Stream
 from maglio.prompt import Prompt, encoded
@@ -86,11 +87,12 @@ def generate(
         writer.write(text, "model")
     interrupted = _write(stream, writer)
     if as_json:
-        emit(sys.stdout, json.dumps(_document(stream, params.seed)) + "\n")
+        document = _document(stream, params.seed, loaded.engine)
+        emit(sys.stdout, json.dumps(document) + "\n")
     note(summary(stream.stats))
     if stats:
         note(details(stream.stats))
-        note_cache(loaded.engine)
+        note_engine(loaded)
         note_seed(params)
     if interrupted:
         raise typer.Exit(130)
@@ -121,13 +123,14 @@ def _write(stream: Stream, writer: TokenWriter | None) -> bool:
     return interrupted
 
 
-def _document(stream: Stream, seed: int) -> dict[str, object]:
+def _document(stream: Stream, seed: int, engine: Engine) -> dict[str, object]:
     counts = stream.stats
     return {
         "text": stream.text,
         "tokens": list(stream.tokens),
         "finish_reason": stream.finish_reason,
         "seed": seed,
+        "engine": {"name": engine.name, "exactness": engine.exactness},
         "stats": {
             **{
                 field.name: getattr(counts, field.name)

@@ -9,19 +9,26 @@ from typing import Annotated
 import typer
 
 import maglio
-from maglio.cli.model_choice import ModelChoice
-from maglio.cli.options import KvCacheOption, ThreadsOption, thread_count
-from maglio.cli.terminal import LoadProgress
+from maglio.cli.engine_options import EngineOptions
 from maglio.engine.registry import MOST_CONTEXT, engine_for
+from maglio.exact import Exact
 from maglio.gguf import ModelFile
 
 _DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions(ModelChoice):
-    """The model and its size in memory."""
+class ModelOptions(EngineOptions):
+    """The model, its engine, and its size in memory."""
 
+    exact: Annotated[
+        Exact,
+        typer.Option(
+            "--exact",
+            help="On engines whose rows depend on what is computed with them: accept it; guard: "
+            "take close decisions from rows computed alone; require: refuse to run.",
+        ),
+    ] = "accept"
     n_ctx: Annotated[
         int,
         typer.Option(
@@ -32,7 +39,6 @@ class ModelOptions(ModelChoice):
             min=0,
         ),
     ] = _DEFAULT_CONTEXT
-    threads: ThreadsOption = None
     cache_weights: Annotated[
         bool,
         typer.Option(
@@ -40,26 +46,18 @@ class ModelOptions(ModelChoice):
             help="Keep the repacked weights on disk, about as large as the model, and load faster.",
         ),
     ] = False
-    kv_cache: KvCacheOption = "f16"
 
     def load(self) -> maglio.Model:
         """Load it. Raises as :func:`maglio.load` does."""
         path = self.find()
-        n_ctx = self.n_ctx or _whole_context(path)
-        with LoadProgress() as progress:
-            return maglio.load(
-                path,
-                n_ctx=n_ctx,
-                threads=thread_count(self.threads),
-                kv_cache=self.kv_cache,
-                cache=self.cache_weights,
-                on_load=progress,
-            )
+        n_ctx = self.n_ctx or self._whole_context(path)
+        more = {"cache": True} if self.cache_weights else {}
+        return self.open(path, n_ctx=n_ctx, exact=self.exact, **more)
 
-
-def _whole_context(path: Path) -> int:
-    if engine_for(path) != "native":
-        return MOST_CONTEXT  # the engine cuts it to what its model was trained for
-    file = ModelFile(path)
-    architecture = file.text("general.architecture")
-    return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)
+    def _whole_context(self, path: Path) -> int:
+        engine = engine_for(path) if self.engine == "auto" else self.engine
+        if engine != "native":
+            return MOST_CONTEXT  # the engine cuts it to what its model was trained for
+        file = ModelFile(path)
+        architecture = file.text("general.architecture")
+        return file.integer(f"{architecture}.context_length", _DEFAULT_CONTEXT)

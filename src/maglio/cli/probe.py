@@ -12,11 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-import maglio
-from maglio.cli.model_choice import ModelChoice
+from maglio.cli.engine_options import EngineOptions
 from maglio.cli.option_groups import with_option_groups
-from maglio.cli.options import KvCacheOption, ThreadsOption
-from maglio.cli.terminal import LoadProgress
 from maglio.economics.probe import (
     CONTEXTS,
     DRAFTS,
@@ -41,7 +38,7 @@ def probe(
         Path | None,
         typer.Argument(metavar="[MODEL]", help="The same as --model.", show_default=False),
     ] = None,
-    choice: ModelChoice,
+    loading: EngineOptions,
     context: Annotated[
         list[int] | None,
         typer.Option(
@@ -57,8 +54,6 @@ def probe(
     repetitions: Annotated[
         int, typer.Option("--repetitions", "-r", help="Timings of each width.", min=2)
     ] = REPETITIONS,
-    threads: ThreadsOption = None,
-    kv_cache: KvCacheOption = "f16",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Show the stored profile, measure nothing.")
@@ -72,10 +67,11 @@ def probe(
         raise InvalidArgumentError("give either --show or --clear")
     contexts = sorted(set(context or CONTEXTS))
     n_ctx = contexts[-1] + 1 + DRAFTS[-1]
-    path = choice.find(file)
-    with LoadProgress() as progress:
-        loaded = maglio.load(
-            path, n_ctx=n_ctx, threads=threads, kv_cache=kv_cache, on_load=progress
+    loaded = loading.open(loading.find(file), n_ctx=n_ctx)
+    if not loaded.engine.can_rewind:
+        raise MaglioError(
+            "this model cannot take tokens back, so nothing is drafted with it, and verify steps "
+            "have no cost to measure"
         )
     key = loaded.profile_key
     if key is None:
@@ -92,7 +88,7 @@ def probe(
     if show:
         notes.print(f"profile {store.path(key)}", soft_wrap=True)
         return
-    if loaded.engine.exactness == "bitwise" and not costs.bitwise:
+    if loaded.promised == "bitwise" and not costs.bitwise:
         raise MaglioError(
             "this engine promises rows that do not depend on the batch, and just broke it: please "
             "report this with the model and the machine; the profile is not kept"

@@ -8,9 +8,9 @@ import sys
 import time
 from typing import Literal, TextIO
 
+import maglio
 from maglio.cli.streams import emit, note
 from maglio.decode import GenerationStats, SamplingParams
-from maglio.engine.base import Engine
 
 Color = Literal["auto", "on", "off"]
 
@@ -134,13 +134,20 @@ def details(stats: GenerationStats) -> str:
             f"drafting did not pay: switched off {_times(stats.gate_trips)}, tried again "
             f"{_times(stats.gate_probes)}, {stats.gate_disabled_steps} plain steps in between"
         )
+    if stats.recomputed:
+        lines.append(
+            f"{stats.recomputed} rows were computed again alone: the choice from them was too close"
+        )
     if stats.source_error is not None:
         lines.append(f"drafting stopped: {stats.source_error}")
     return "\n".join(lines)
 
 
-def note_cache(engine: Engine) -> None:
-    """Say in what precision keys and values are, where the engine does."""
+def note_engine(model: maglio.Model) -> None:
+    """Say what computes, how exact that is, and the precision of its KV cache where it is told."""
+    engine = model.engine
+    found = "" if model.checked is None else f" ({model.checked})"
+    note(f"engine {engine.name}, {engine.exactness}{found}")
     if kv_cache := getattr(engine, "kv_cache", None):
         note(f"KV cache {kv_cache}")
 

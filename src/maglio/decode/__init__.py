@@ -1,6 +1,7 @@
 """Decoding: picking tokens, verifying drafts, statistics. Knows token ids and no text."""
 
 from maglio.decode.drafter import Drafter
+from maglio.decode.guard import MarginGuard
 from maglio.decode.logprob import TokenLogprob
 from maglio.decode.params import SamplingParams
 from maglio.decode.picker import Picker
@@ -15,6 +16,7 @@ __all__ = [
     "Drafter",
     "FinishReason",
     "GenerationStats",
+    "MarginGuard",
     "Picker",
     "SamplingParams",
     "Scheduler",

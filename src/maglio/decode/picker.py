@@ -208,6 +208,34 @@ class Picker:
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
 
+    def stands(
+        self, token: int, row: Logits, position: int, mask: Mask | None = None, *, drift: float
+    ) -> bool:
+        """Whether :meth:`pick` gives ``token`` too when the logits of the row drift.
+
+        Greedily: whether all others are further below it than two logits can come together. Else
+        the token is drawn from three rows that have drifted most to its disadvantage: with as much
+        as possible ranked before it, with as much as possible after it, and with its rivals fallen
+        behind it. For temperature, top-k, top-p and min-p these are the worst there is.
+
+        Args:
+            token: what was picked with the same arguments.
+            row: as for :meth:`pick`,
+            position: and
+            mask: too.
+            drift: how far each logit may be from what it is in the row; may be infinite.
+
+        Raises:
+            InvalidArgumentError: an argument is not what :meth:`pick` takes.
+        """
+        try:
+            return self._native.stands(token, row, position, drift, mask)
+        except InvalidLogitsError:
+            # Of ends that are to be ignored, which are all that the mask allows, any will do.
+            return self._only_end(row, mask) == token
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(str(error)) from None
+
     def _only_end(self, row: Logits, mask: Mask | None) -> int | None:
         """The most likely end that is to be ignored, if the mask allows nothing else."""
         if mask is None or np.isnan(row).any():

@@ -13,10 +13,12 @@ class Plan(NamedTuple):
     Attributes:
         missing: tokens that the cache lacks, the last committed one included.
         draft: tokens to verify after them; only when one token is missing.
+        alone: whether the row is wanted again, in a forward that computes nothing else.
     """
 
     missing: int
     draft: Draft | None
+    alone: bool = False
 
 
 class Sent(NamedTuple):
@@ -26,3 +28,4 @@ class Sent(NamedTuple):
     tokens: list[int]
     draft: Draft | None
     n_logits: int
+    again: bool  # the row was computed before, with others

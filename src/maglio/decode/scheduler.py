@@ -46,7 +46,8 @@ class Scheduler:
     """Runs many sequences of one engine together.
 
     A step is one forward. Every sequence that generates has a row in it, and draft tokens where
-    they pay beside the other rows. Prompts are read a piece a step, the oldest first, so that a
+    they pay beside the other rows. One whose margin guard asks for that has a step of its own.
+    Prompts are read a piece a step, the oldest first, so that a
     long one does not hold up the others.
 
     When there is no memory for more positions, ``reclaim`` is asked for some first. Then the
@@ -170,6 +171,11 @@ class Scheduler:
 
     def _shares(self) -> list[_Share]:
         """Share the rows of the next forward out."""
+        for sequence in self._running():
+            if sequence.wants_to_be_alone:
+                plan = self._plan(sequence, drafts=False)
+                if plan is not None and plan.alone:
+                    return [_Share(sequence, plan, 1)]
         running = self._running()
         drafts = could_pay(len(running), self._cost)
         planned = [(sequence, self._plan(sequence, drafts=drafts)) for sequence in running]

@@ -23,16 +23,18 @@ from collections.abc import Iterable, Iterator
 from maglio.checks import MAX_TOKEN_ID, check_int
 from maglio.decode.constraint import Constraint
 from maglio.decode.drafter import Drafter, StreamView
+from maglio.decode.guard import MarginGuard
 from maglio.decode.logprob import MAX_ALTERNATIVES
 from maglio.decode.picker import Chooser
 from maglio.decode.plan import Plan, Sent
 from maglio.decode.stats import GenerationStats, StatsRecorder
 from maglio.decode.token import Token
 from maglio.decode.turn import NOWHERE, FinishReason, Transcript, Turn
+from maglio.decode.walk import walk
 from maglio.draft.source import Draft, Step
 from maglio.economics.gate import GateEvents
 from maglio.engine.base import Cache, Logits, Segment
-from maglio.errors import GrammarError, InvalidArgumentError, InvalidLogitsError, MaglioError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.tokens import checked_tokens
 
 
@@ -50,6 +52,8 @@ class Sequence:
         n_ctx: most positions of the cache.
         tokens: the stream so far.
         position: where the random stream stands.
+        guard: says which choices stand although their row was computed with others; where one does
+            not, the row is computed alone. Without it all do.
 
     Raises:
         InvalidArgumentError: an argument is out of range, or the cache holds more than ``tokens``.
@@ -64,6 +68,7 @@ class Sequence:
         n_ctx: int,
         tokens: Iterable[int] = (),
         position: int = 0,
+        guard: MarginGuard | None = None,
     ) -> None:
         stream = checked_tokens("tokens", tokens, picker.n_vocab)
         if cache.length > len(stream):
@@ -74,6 +79,8 @@ class Sequence:
         self.cache = cache
         self.picker = picker
         self.drafter = drafter
+        self._guard = guard
+        self._is_close = False  # whether the next row was too close to choose from
         self._n_ctx = n_ctx
         n = len(stream)
         self._turn = Turn(stream, n, n, n, position, answer=n)
@@ -111,6 +118,11 @@ class Sequence:
     def is_begun(self) -> bool:
         """Whether there was a generation since it was made or rewound."""
         return self._turn.max_tokens is not None
+
+    @property
+    def wants_to_be_alone(self) -> bool:
+        """Whether the next forward should compute one row of this sequence and nothing else."""
+        return self._is_close
 
     @property
     def finish_reason(self) -> FinishReason | None:
@@ -191,6 +203,7 @@ class Sequence:
         )
         self.recorder = StatsRecorder()
         self._last = self._planned = self._sent = None
+        self._is_close = False
         if self.drafter is not None:
             self.drafter.revive()
             self._gate_before = self.drafter.gate_events
@@ -213,6 +226,7 @@ class Sequence:
             self._is_level = False
             self._turn = Turn(kept, length, length, length, self.position, cut, answer=length)
             self._planned = self._sent = None
+            self._is_close = False
         self._level()
 
     def evict(self, *, release: bool = False) -> None:
@@ -246,9 +260,10 @@ class Sequence:
             self._drop_rejected()
         missing = wanted - self._known
         draft = None
-        if drafts and missing == 1 and self._known >= turn.prefill:
+        alone = self._is_close and missing == 1
+        if drafts and missing == 1 and self._known >= turn.prefill and not alone:
             draft = self._draft(turn)
-        self._planned = Plan(missing, draft)
+        self._planned = Plan(missing, draft, alone)
         return self._planned
 
     def next_segment(self, rows: int) -> Segment:
@@ -257,16 +272,17 @@ class Sequence:
         Args:
             rows: the most tokens; more of a prompt comes with the next segment, of a draft never.
         """
-        missing, draft = self._planned or self.plan()
+        missing, draft, _ = self._planned or self.plan()
         turn, base = self._turn, self._known
-        tokens = turn.tokens[base : base + min(missing, rows)]
+        ahead = missing - 1 if self._is_close and missing > 1 else missing
+        tokens = turn.tokens[base : base + min(ahead, rows)]
         draft = None if draft is None or rows == 1 else draft.first(rows - 1)
         n_logits = int(len(tokens) == missing and turn.wants_token(self._n_ctx))
         if draft is not None:
             tokens += draft.tokens
             n_logits = len(tokens)
         self._is_level = False  # the cache will hold more, whatever becomes of the rows
-        self._sent = Sent(base, tokens, draft, n_logits)
+        self._sent = Sent(base, tokens, draft, n_logits, self._is_close)
         return Segment(self.cache, tokens, n_logits)
 
     def accept(self, rows: Logits, *, seconds: float = 0.0, beside: int = 0) -> Step:
@@ -290,7 +306,7 @@ class Sequence:
             raise MaglioError("these rows are not those of the last segment of the sequence")
         turn = self._turn
         begin = len(turn.tokens)
-        is_prefill = sent.base < turn.prefill
+        is_prefill = sent.base < turn.prefill and not sent.again
         self._record_last()
         self.recorder.add_forward(seconds, read=len(sent.tokens) if is_prefill else 0)
         if sent.n_logits == 0:
@@ -298,12 +314,15 @@ class Sequence:
             if not turn.wants_token(self._n_ctx) and self._known >= begin - 1:
                 turn.end = begin, "length"
             return Step(())
-        accepted, judged = self._walk(turn, sent, rows)
+        is_alone = beside == 0 and len(sent.tokens) == 1
+        guard = None if is_alone else self._guard
+        accepted, judged, self._is_close = walk(turn, sent, rows, self.picker, guard, self._n_ctx)
+        self.recorder.recomputed += self._is_close
         fed = sent.tokens[-sent.n_logits :]
         step = Step(
             turn.tokens[begin:],
             fed,
-            None if sent.draft is None else sent.draft.first(judged),
+            None if sent.draft is None or judged == 0 else sent.draft.first(judged),
             accepted,
             None if self.drafter is None else self.drafter.best(rows),
         )
@@ -338,30 +357,6 @@ class Sequence:
         room = self._n_ctx - self._known
         return self.drafter.propose(view, min(wanted, room) - 1, turn.constraint)
 
-    def _walk(self, turn: Turn, sent: Sent, rows: Logits) -> tuple[int, int]:
-        """Commit a token per row as long as it is the one that the next row was computed for.
-
-        Returns:
-            How many draft tokens were accepted, and how many were judged.
-        """
-        draft = () if sent.draft is None else sent.draft.tokens
-        for index in range(len(rows)):
-            position = turn.drawn + len(turn.tokens) - turn.start
-            try:
-                token = self.picker.pick(rows[index], position, turn.mask)
-                turn.commit(token, rows[index], self._n_ctx)
-            except (InvalidLogitsError, GrammarError) as error:
-                if index == 0:
-                    raise
-                turn.failure = error  # what was committed before it is delivered first
-                return index, index
-            self.picker.extend((token,))
-            if index == len(draft) or token != draft[index]:
-                return index, len(draft)
-            if turn.end is not None:
-                return index + 1, index + 1
-        raise AssertionError("a verify step has a row more than draft tokens")
-
     def _taken_of_last(self) -> Step:
         """The step under delivery, as far as its tokens were taken."""
         if self._last is None:
@@ -395,6 +390,7 @@ class Sequence:
         self._is_level = False
         if turn.drop_untaken():
             self._record_last()
+            self._is_close = False
         cut = min(turn.cut, len(tokens))
         self._known = min(self._known, cut, self.cache.length)
         self._drop_rejected()

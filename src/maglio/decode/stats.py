@@ -47,6 +47,8 @@ class GenerationStats:
         gate_trips: times that the cost gate switched drafting off,
         gate_probes: times that it tried again,
         gate_disabled_steps: plain steps taken in between.
+        recomputed: rows that were computed again alone, because the choice from them was closer
+            than rounding can decide (``exact="guard"``).
         source_error: why drafting stopped, when the source raised; ``None`` otherwise.
     """
 
@@ -63,6 +65,7 @@ class GenerationStats:
     gate_trips: int = 0
     gate_probes: int = 0
     gate_disabled_steps: int = 0
+    recomputed: int = 0
     source_error: str | None = None
 
     @property
@@ -109,6 +112,7 @@ class StatsRecorder:
     prompt_tokens: int = 0
     prefill_s: float = 0.0
     forward_s: float = 0.0
+    recomputed: int = 0
     gate: GateEvents = field(default_factory=GateEvents)
     _busy_s: float = 0.0
     _resumed_at: float | None = None
@@ -140,6 +144,7 @@ class StatsRecorder:
         self.verify_steps += stats.verify_steps
         self.committed += stats.committed
         self.prompt_tokens += stats.prompt_tokens
+        self.recomputed += stats.recomputed
         self.prefill_s += stats.prefill_s
         self.forward_s += stats.decode_s - stats.overhead_s
         self._busy_s += stats.prefill_s + stats.decode_s
@@ -190,6 +195,7 @@ class StatsRecorder:
             gate_trips=self.gate.trips,
             gate_probes=self.gate.probes,
             gate_disabled_steps=self.gate.disabled_steps,
+            recomputed=self.recomputed,
             source_error=source_error,
         )
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 
-from maglio.doctor.trial import Comparison, Trial
-from maglio.doctor.trials import (
+from maglio.engine.base import Engine, Exactness, Logits
+from maglio.engine.trial import Comparison, Trial
+from maglio.engine.trials import (
     BESIDE,
     CONTEXTS,
     attempt,
@@ -22,18 +22,15 @@ from maglio.doctor.trials import (
     rows_together,
     trials,
 )
-from maglio.engine.base import Engine, Logits
 from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.model import Model
-from maglio.text import Tokenizer
+from maglio.text.real_text import real_streams
 
 N_CTX = most_tokens(max(CONTEXTS))
 """Positions that an examination needs at most."""
 
 KV_CACHES = ("f16", "q8_0")
 _SOME_ROWS = 12
-# Real text that is always there: code and the English that explains it.
-_TEXTS = ("model.py", "prefix_cache.py", "references.py", "files.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +50,11 @@ class Examined:
 
     Attributes:
         engine: its name,
-        exactness: what it promises,
+        promised: what it says of itself,
+        exactness: what is relied on: the same for the native engine, and for others what the quick
+            check found when the model was loaded;
         can_rewind: and whether a draft can be taken back.
+        remedy: what makes it more exact, as the engine says; empty where it does not.
         threads: number of threads; 0 where it does not say.
         isa: instruction set,
         kv_cache: and precision of the KV cache; empty where it does not say.
@@ -65,8 +65,10 @@ class Examined:
     """
 
     engine: str
-    exactness: str
+    promised: Exactness
+    exactness: Exactness
     can_rewind: bool
+    remedy: str
     threads: int
     isa: str
     kv_cache: str
@@ -84,7 +86,7 @@ class Examined:
     def broken(self) -> bool:
         """Whether the engine promises rows that are bitwise, and some were not; or one failed."""
         failed = any(trial.error for trial in self.trials)
-        return failed or (self.exactness == "bitwise" and not self.bitwise)
+        return failed or (self.promised == "bitwise" and not self.bitwise)
 
 
 def examine(
@@ -117,7 +119,8 @@ def examine(
             f"the context of {engine.n_ctx} tokens is too short to try anything; "
             f"{most_tokens(CONTEXTS[0])} are needed"
         )
-    streams = real_streams(model.tokenizer, most_tokens(contexts[-1]), engine.n_vocab)
+    n_tokens = most_tokens(contexts[-1])
+    streams = real_streams(model.tokenizer, 1 + len(BESIDE), n_tokens, engine.n_vocab)
     done: list[Trial] = []
 
     def note(trial: Trial) -> None:
@@ -132,8 +135,10 @@ def examine(
     found = partial(
         Examined,
         engine=engine.name,
+        promised=model.promised,
         exactness=engine.exactness,
         can_rewind=engine.can_rewind,
+        remedy=str(getattr(engine, "exactness_remedy", "")),
         threads=own_threads,
         isa=str(getattr(engine, "isa", "")),
         kv_cache=str(getattr(engine, "kv_cache", "")),
@@ -148,16 +153,6 @@ def examine(
             note(tried)
     load_s, *again = opened.seconds
     return found(load_s=load_s, again_s=min(again, default=None), trials=tuple(done))
-
-
-def real_streams(tokenizer: Tokenizer, n: int, n_vocab: int) -> list[list[int]]:
-    """Different real texts of ``n`` token ids each."""
-    streams = []
-    for name in _TEXTS[: 1 + len(BESIDE)]:
-        text = resources.files("maglio").joinpath(name).read_text(encoding="utf-8")
-        ids = [token for token in tokenizer.encode(text) if token < n_vocab]
-        streams.append((ids * (1 + n // len(ids)))[:n])
-    return streams
 
 
 class _Timed:

@@ -31,7 +31,7 @@ def verdict(examined: Examined) -> str:
     rows = sum(trial.rows for trial in examined.trials)
     if examined.bitwise:
         kept = f"All {rows} rows were, to the bit, those of plain decoding"
-        if examined.exactness == "bitwise":
+        if examined.promised == "bitwise":
             return f"{kept}, as the engine promises: speculation and other streams change no token."
         return (
             f"{kept}, though the engine does not promise it: here speculation and other streams "
@@ -44,10 +44,15 @@ def verdict(examined: Examined) -> str:
         f"{different} of {rows} rows differed from plain decoding, by {largest:.2g} at most, and "
         f"{flips} had another most likely token"
     )
-    if examined.exactness == "bitwise":
+    if examined.promised == "bitwise":
         return (
             f"The engine promises rows that are the same to the bit, and broke it: {found}. Please "
             "report this with the model and the machine; until then use --no-spec and one stream."
+        )
+    if examined.exactness == "bitwise":
+        return (
+            f"{found}. The quick check when the model was loaded found none of these: do not rely "
+            "on its answer here."
         )
     return (
         f"{found}. The engine promises no more: speculation keeps probabilities up to rounding, "
@@ -78,6 +83,11 @@ def _of_engine(facts: MachineFacts, examined: Examined, model: ModelFacts | None
             f"The number of threads is {examined.threads}, and that of the cores that may be used "
             f"{facts.cores}; --threads {facts.cores} is usually the fastest."
         )
+    if not examined.bitwise and examined.promised != "bitwise":
+        if examined.remedy:
+            yield f"To make rows more exact: {examined.remedy}."
+        if examined.can_rewind:
+            yield "With --exact guard, close decisions are taken from rows that are computed alone."
     if not examined.can_rewind:
         yield "The engine cannot take tokens back, so nothing is drafted with it."
     elif not examined.probed and model is not None:

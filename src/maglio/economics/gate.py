@@ -209,7 +209,7 @@ class CostGate:
 
         Args:
             rows: rows that its stream had in the forward: 1, or 1 and a draft.
-            committed: tokens it committed, at least 1.
+            committed: tokens it committed; none where the first row has to be computed again.
             beside: rows of other streams in the same forward.
         """
         if self._state == "off":

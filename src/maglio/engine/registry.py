@@ -7,9 +7,10 @@ A package adds an engine with an entry point of the group ``maglio.engines``: it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from maglio.checks import check_choice
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from maglio.text import Tokenizer
 
 GROUP = "maglio.engines"
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 MOST_CONTEXT = 2**30
 """Largest ``n_ctx`` that an engine has to take."""
@@ -44,6 +46,23 @@ class Opened(NamedTuple):
     tokenizer: Tokenizer
     chat_template: Mapping[str, str]
     path: Path
+
+
+class UnknownOptionsError(InvalidArgumentError):
+    """An engine does not have some options that it was given.
+
+    Attributes:
+        engine: its name.
+        unknown: names of the options,
+        known: and of those that it has.
+    """
+
+    def __init__(self, engine: str, unknown: Sequence[str], known: Sequence[str]) -> None:
+        self.engine, self.unknown, self.known = engine, tuple(unknown), tuple(known)
+        super().__init__(
+            f"the engine {engine!r} has no option {' and no option '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known)}"
+        )
 
 
 class Opener(Protocol):
@@ -71,31 +90,47 @@ def engine_for(path: Path) -> str:
     return "transformers" if is_checkpoint else "native"
 
 
-def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
+def open_model(
+    name: str,
+    path: Path,
+    options: Mapping[str, object],
+    *,
+    offers: Mapping[str, object] = _NOTHING,
+) -> Opened:
     """Open a model on the engine called ``name``; for ``auto``, on the one for what it is.
 
+    Args:
+        name: an engine.
+        path: what to open.
+        options: are passed to the opener, which must have all of them.
+        offers: are passed to an opener that has them.
+
     Raises:
-        InvalidArgumentError: there is no such engine, or it does not take one of the options.
+        InvalidArgumentError: there is no such engine.
+        UnknownOptionsError: it does not have one of the options.
         MaglioError: the engine's package cannot be loaded.
         ModelFileError: the model is missing, damaged, or not of a kind that the engine runs.
         OutOfMemoryError: the model does not fit in memory.
     """
-    found = _found()
-    check_choice("engine", name, ("auto", *found))
+    check_choice("engine", name, ("auto", *_found()))
     chosen = engine_for(path) if name == "auto" else name
+    return _opened(chosen, path, options, offers)
+
+
+def _opened(
+    name: str, path: Path, options: Mapping[str, object], offers: Mapping[str, object]
+) -> Opened:
     try:
-        opener: Opener = found[chosen].load()
+        opener: Opener = _found()[name].load()
     except Exception as error:  # whatever another package does when it is imported
-        raise MaglioError(f"the engine {chosen!r} cannot be loaded: {error}") from error
-    known = inspect.signature(opener).parameters
-    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
-    for option in options:
-        if option not in known and not takes_all:
-            raise InvalidArgumentError(
-                f"the engine {chosen!r} has no option {option!r}; it has "
-                f"{', '.join(list(known)[1:])}"
-            )
-    return opener(path, **options)  # type: ignore[arg-type]  # as its signature says
+        raise MaglioError(f"the engine {name!r} cannot be loaded: {error}") from error
+    parameters = inspect.signature(opener).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    unknown = [option for option in options if option not in parameters]
+    if unknown and not takes_all:
+        raise UnknownOptionsError(name, unknown, list(parameters)[1:])
+    wanted = {option: value for option, value in offers.items() if option in parameters}
+    return opener(path, **options, **wanted)  # type: ignore[arg-type]  # as its signature says
 
 
 def _found() -> dict[str, EntryPoint]:

@@ -8,11 +8,12 @@ breaks one trial does not spoil another. A conformance suite has the small print
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from maglio.doctor.trial import Comparison, Trial
 from maglio.engine.base import Cache, Engine, Logits, Segment
+from maglio.engine.trial import Comparison, Trial
 from maglio.errors import MaglioError
 
 WIDTHS = (2, 4, 8, 16, 32)
@@ -27,27 +28,69 @@ _FED = (1, 7, 2, 16, 1, 3, 5, 1, 9, 4, 2, 12)
 Streams = Sequence[Sequence[int]]
 
 
+class Neighbour(NamedTuple):
+    """Another stream that shares forwards: its cache, and all its tokens."""
+
+    cache: Cache
+    stream: Sequence[int]
+
+
 def most_tokens(context: int) -> int:
     """Tokens that a stream must have, and a cache have room for."""
     return max(context + ROWS, max(BESIDE) + sum(_FED) + len(_FED) * len(BESIDE))
 
 
 def plain_rows(engine: Engine, stream: Sequence[int], context: int, n: int = ROWS) -> Logits:
-    """The rows of plain decoding: one token at a time. Float32 ``(n, n_vocab)``."""
+    """The rows of plain decoding. Float32 ``(n, n_vocab)``."""
     cache = prefilled(engine, stream, context)
-    tokens = stream[context : context + n]
-    return np.concatenate([_feed(engine, cache, [token]) for token in tokens])
+    return rows_alone(engine, cache, stream[context : context + n])
 
 
 def rows_together(engine: Engine, stream: Sequence[int], context: int) -> Logits:
     """The same rows, several at a time."""
     cache = prefilled(engine, stream, context)
-    at = context
+    return rows_in_pieces(engine, cache, stream[context : context + ROWS], WIDTHS)
+
+
+def rows_alone(engine: Engine, cache: Cache, tokens: Sequence[int]) -> Logits:
+    """Append tokens one at a time; their rows."""
+    return np.concatenate([_feed(engine, cache, [token]) for token in tokens])
+
+
+def rows_in_pieces(
+    engine: Engine, cache: Cache, tokens: Sequence[int], widths: Sequence[int]
+) -> Logits:
+    """Append tokens, so many at a time; their rows."""
+    at = 0
     parts = []
-    for width in WIDTHS:
+    for width in widths:
         for n in _pieces(width, engine.max_rows):
-            parts.append(_feed(engine, cache, stream[at : at + n]))
+            parts.append(_feed(engine, cache, tokens[at : at + n]))
             at += n
+    return np.concatenate(parts)
+
+
+def rows_beside(
+    engine: Engine,
+    cache: Cache,
+    tokens: Sequence[int],
+    others: Sequence[Neighbour],
+    fed: Sequence[int],
+) -> Logits:
+    """Append a token for each of ``fed``, in forwards with pieces of other streams; their rows.
+
+    The first of the others is fed so many tokens, the next ones one more each.
+    """
+    parts = []
+    for step, width in enumerate(fed):
+        batch = [Segment(cache, tokens[step : step + 1], 1)]
+        for more, (theirs, stream) in enumerate(others):
+            piece = stream[theirs.length : theirs.length + width + more]
+            batch.append(Segment(theirs, piece, len(piece)))
+        # In the middle of a batch as well as at its ends.
+        place = step % len(batch)
+        batch.insert(place, batch.pop(0))
+        parts.append(engine.forward(batch)[place].copy())
     return np.concatenate(parts)
 
 
@@ -82,29 +125,27 @@ def prefilled(engine: Engine, stream: Sequence[int], context: int) -> Cache:
     return cache
 
 
-def _together(engine: Engine, streams: Streams, context: int, expected: Logits) -> Comparison:
+def compared(rows: Logits, expected: Logits) -> Comparison:
+    """How rows differ from as many others."""
     found = Comparison()
-    found.add(rows_together(engine, streams[0], context), expected)
+    found.add(rows, expected)
     return found
+
+
+def _together(engine: Engine, streams: Streams, context: int, expected: Logits) -> Comparison:
+    return compared(rows_together(engine, streams[0], context), expected)
 
 
 def _beside(engine: Engine, streams: Streams, context: int, expected: Logits) -> Comparison:
     """One row of our stream in forwards with pieces of others."""
-    found = Comparison()
     own = prefilled(engine, streams[0], context)
     held = BESIDE[: max(1, min(len(streams) - 1, (engine.max_rows - 1) // (max(_FED) + 3)))]
-    others = [prefilled(engine, stream, n) for stream, n in zip(streams[1:], held, strict=False)]
-    for step, width in enumerate(_FED):
-        at = context + step
-        batch = [Segment(own, streams[0][at : at + 1], 1)]
-        for more, (cache, stream) in enumerate(zip(others, streams[1:], strict=False)):
-            tokens = stream[cache.length : cache.length + width + more]
-            batch.append(Segment(cache, tokens, len(tokens)))
-        # In the middle of a batch as well as at its ends.
-        place = step % len(batch)
-        batch.insert(place, batch.pop(0))
-        found.add(engine.forward(batch)[place].copy(), expected[step : step + 1])
-    return found
+    others = [
+        Neighbour(prefilled(engine, stream, n), stream)
+        for stream, n in zip(streams[1:], held, strict=False)
+    ]
+    tokens = streams[0][context : context + len(_FED)]
+    return compared(rows_beside(engine, own, tokens, others, _FED), expected[: len(_FED)])
 
 
 def _truncated(engine: Engine, streams: Streams, context: int, expected: Logits) -> Comparison:
