@@ -14,7 +14,7 @@ from maglio.model import Model
 from maglio.speculation import Speculation
 
 MAX_TOKENS = 160
-"""Most tokens of an answer. All answers, each given twice, take some ten seconds at 100 a second."""
+"""Most tokens of an answer. All, each given twice, take under ten seconds at 100 a second."""
 
 # Without history: the second answer to a question must not be drafted from the first one.
 _SPECULATION = Speculation(history=False)
@@ -28,15 +28,17 @@ class Scene:
 
     Attributes:
         name: what kind of answer it wants.
-        instruction: what to do.
-        material: the text to do it with.
-        edits: whether the answer will be an edited copy of the material, and can be drafted as one.
+        instruction: what is to be done, for people.
+        question: the whole question, for the model.
+        original: what the answer will be an edited copy of, to draft from.
+        stop: the answer ends before the first of these texts.
     """
 
     name: str
     instruction: str
-    material: str = ""
-    edits: bool = False
+    question: str
+    original: str | None = None
+    stop: tuple[str, ...] = ()
 
     def prompt(self, model: Model) -> list[int]:
         """The question as token ids.
@@ -45,8 +47,7 @@ class Scene:
             ChatTemplateError: the model's template does not take it.
         """
         text = ModelText(model.tokenizer, model.chat_template, variables=_NO_THOUGHTS)
-        question = f"{self.instruction}\n\n{self.material}" if self.material else self.instruction
-        return encode_prompt((Message("user", question),), text)
+        return encode_prompt((Message("user", self.question),), text)
 
     def stream(
         self, model: Model, prompt: list[int], *, max_tokens: int, speculative: bool
@@ -61,7 +62,8 @@ class Scene:
             prompt,
             max_tokens=max_tokens,
             speculation=_SPECULATION if speculative else False,
-            prediction=self.material if self.edits else None,
+            prediction=self.original,
+            stop=self.stop,
         )
 
 
@@ -91,41 +93,44 @@ class Comparison:
         return self.plain.tokens == self.speculative.tokens
 
 
-_PACKING = """- a tent for two people
+PACKING = """- a tent for two people
 - a warm sleeping bag
 - a sharp pocket knife
 - two bottles of water
 - a map of the mountains
 - a box of matches
 - a small frying pan
+- a rope of ten metres
+- dry socks and a towel
+- a torch with new batteries
 - bread, cheese and apples"""
 
-_CODE = '''def average(numbers):
-    total = 0
-    for number in numbers:
-        total = total + number
-    return total / len(numbers)
+CHART = """import matplotlib.pyplot as plt
 
+days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+visits = [120, 132, 101, 134, 190, 230, 210]
 
-def largest(numbers):
-    best = numbers[0]
-    for number in numbers:
-        if number > best:
-            best = number
-    return best
-'''
+plt.figure(figsize=(8, 4))
+plt.bar(days, visits, color="blue")
+plt.title("Visits per day")
+plt.xlabel("Day")
+plt.ylabel("Visits")
+plt.show()
+"""
+
+_REPEAT = "Repeat this packing list."
+_REPAINT = "Write this code again, with `green` instead of `blue`."
+_WHY = "Why is the sky blue?"
 
 SCENES = (
-    Scene(name="a list, restated", instruction="Repeat this packing list.", material=_PACKING),
+    Scene(name="a list, restated", instruction=_REPEAT, question=f"{_REPEAT}\n\n{PACKING}"),
     Scene(
         name="code, edited",
-        instruction="Rename `numbers` to `values` in this code.",
-        material=_CODE,
-        edits=True,
+        instruction=_REPAINT,
+        question=f"```python\n{CHART}```\n\n{_REPAINT}",
+        original=CHART,
+        stop=("\n```",),  # what is said after the code is no edit
     ),
-    Scene(
-        name="free text",
-        instruction="Describe a walk through a market town early on a winter morning.",
-    ),
+    Scene(name="free text", instruction=_WHY, question=_WHY),
 )
 """What is asked, chosen so that a model of 135 million parameters answers it well."""

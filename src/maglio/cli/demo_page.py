@@ -36,7 +36,7 @@ class DemoPage:
     def begin(self, model: str, threads: int | None) -> None:
         """Say what is shown."""
         on = "" if threads is None else f", {threads} {'thread' if threads == 1 else 'threads'}"
-        self._line(f"{model}{on}. Each answer is written twice: without drafts, and with them.")
+        self._line(f"{model}{on}. Each answer comes twice: without drafts, then with them.")
         if self._color:
             emit(self._out, "Coloured tokens were drafted, from ")
             for number, (source, meaning) in enumerate(_LEGEND):
