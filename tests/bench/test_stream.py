@@ -63,3 +63,13 @@ def test_what_a_template_writes_anew_is_read_anew():
     third = stream.turns[2].tokens.tolist()
     assert not stream.turns[2].is_target
     assert TOKENIZER.decode(third).startswith("system\nbe")
+
+
+def test_what_a_template_reads_besides_can_be_given():
+    thoughtful = TEMPLATE + "{{ '' if enable_thinking is false else '<think>' }}"
+    template = ChatTemplate(thoughtful, TOKENIZER)
+    ends = [
+        TOKENIZER.decode(encode_prompt(TALK[:2], ModelText(TOKENIZER, template, variables=values)))
+        for values in (None, {"enable_thinking": False})
+    ]
+    assert ends == [f"{ends[1]}<think>", ends[1]]

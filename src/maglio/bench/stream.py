@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,11 +81,18 @@ class ModelText:
     Args:
         tokenizer: the model's.
         template: its chat template.
+        variables: more of what the template reads.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        *,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
-        self.encoder = PromptEncoder(template, tokenizer)
+        self.encoder = PromptEncoder(template, tokenizer, variables=variables)
         # A base model knows no chat format: its text is paragraphs.
         self.is_plain = template.is_fallback and FALLBACK_END not in tokenizer.control_tokens
 

@@ -11,6 +11,7 @@ from maglio.cli import (
     batch,
     bench,
     chat,
+    demo,
     doctor,
     generate,
     index,
@@ -35,6 +36,7 @@ app.command("generate", cls=LlamaCommand)(generate.generate)
 app.command("chat", cls=LlamaCommand)(chat.chat)
 app.command("serve", cls=LlamaCommand)(serve.serve)
 app.command("batch", cls=LlamaCommand)(batch.batch)
+app.command("demo", cls=LlamaCommand)(demo.demo)
 app.command("probe", cls=LlamaCommand)(probe.probe)
 app.command("spec-bench", hidden=True, cls=LlamaCommand)(probe.probe)
 app.command("doctor", cls=LlamaCommand)(doctor.doctor)

@@ -15,7 +15,13 @@ from maglio.decode import GenerationStats, SamplingParams
 Color = Literal["auto", "on", "off"]
 
 _RESET = "\x1b[0m"
-_STYLES = {"conversation": "\x1b[36m", "reference": "\x1b[32m", "recycling": "\x1b[33m"}
+_STYLES = {
+    "conversation": "\x1b[36m",
+    "reference": "\x1b[32m",
+    "recycling": "\x1b[33m",
+    "history": "\x1b[34m",
+    "prediction": "\x1b[35m",
+}
 _DIM = "\x1b[2m"
 # Control characters other than tab and newline: model output must not steer the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
