@@ -1,12 +1,12 @@
 """How many outputs on llama.cpp are those of plain decoding: with its defaults, and exactly.
 
-    python benchmarks/llama_exactness.py --data FOLDER [--model FILE] [--prompts 100] [--max-tokens 64]
+    python benchmarks/llama_exactness.py --data FOLDER [--model FILE] [--prompts 100]
 
-FOLDER holds `spec_bench_question.jsonl`. Each question is answered plainly, one at a time; then with
-drafts, of which every one is verified that there is; and then together with seven others. This is
-done greedily and sampled with seeds, with llama.cpp's own settings and with those that were found to
-be exact on this model. The last line of stdout is one JSON document; the status is 1 if an answer
-differs with exact settings.
+FOLDER holds `spec_bench_question.jsonl`. Each question is answered plainly, one at a time; then
+with drafts, all of which are verified, those from the plain answer too; and then beside seven
+others. That is done greedily and sampled with seeds, with llama.cpp's own settings and with those
+that were found to be exact on this model. The last line of stdout is one JSON document; the status
+is 1 if an answer differs with exact settings.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
 from maglio import machine
 from maglio.checks import check_choice, check_int
 from maglio.engine.registry import MOST_CONTEXT, Opened

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import llama_cpp
@@ -95,11 +95,24 @@ class LlamaCppTokenizer:
         if continues and data.startswith(b" ") and self.adds_space_prefix:
             data = data[1:]
         ids = self._ids(data, parse_special)
+        if not parse_special:
+            ids = list(self._as_text(ids))
         if not add_special:
             return ids
         before = [self.bos_id] if self.add_bos and self.bos_id is not None else []
         after = [self.eos_id] if self._add_eos and self.eos_id is not None else []
         return [*before, *ids, *after]
+
+    def _as_text(self, ids: Iterable[int]) -> Iterator[int]:
+        """Spell control tokens, which some vocabularies find in any text."""
+        for token in ids:
+            if not self.is_control(token):
+                yield token
+                continue
+            name = self.token_bytes(token).decode("utf-8", "replace")
+            for part in (name[:1], name[1:]):
+                if part != name:
+                    yield from self._as_text(self._ids(part.encode(), False))
 
     def _ids(self, data: bytes, parse_special: bool) -> list[int]:
         size = len(data) + 8
@@ -143,9 +156,7 @@ class LlamaCppTokenizer:
         size = _PIECE
         while True:
             piece = ctypes.create_string_buffer(size)
-            count = llama_cpp.llama_token_to_piece(
-                self._vocabulary, token, piece, size, 0, True
-            )
+            count = llama_cpp.llama_token_to_piece(self._vocabulary, token, piece, size, 0, True)
             if count >= 0:
                 return piece.raw[:count]
             size = -count

@@ -104,9 +104,7 @@ def open_model(name: str, path: Path, options: Mapping[str, object]) -> Opened:
         return _fall_back(error, path, options)
 
 
-def _fall_back(
-    refusal: UnsupportedModelError, path: Path, options: Mapping[str, object]
-) -> Opened:
+def _fall_back(refusal: UnsupportedModelError, path: Path, options: Mapping[str, object]) -> Opened:
     """Open on llama.cpp what the native engine does not run."""
     if find_spec("llama_cpp") is None:
         raise UnsupportedModelError(
@@ -132,8 +130,7 @@ def _opened(name: str, path: Path, options: Mapping[str, object]) -> Opened:
     for option in options:
         if option not in known and not takes_all:
             raise InvalidArgumentError(
-                f"the engine {name!r} has no option {option!r}; it has "
-                f"{', '.join(list(known)[1:])}"
+                f"the engine {name!r} has no option {option!r}; it has {', '.join(list(known)[1:])}"
             )
     return opener(path, **options)  # type: ignore[arg-type]  # as its signature says
 

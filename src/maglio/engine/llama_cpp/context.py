@@ -160,6 +160,8 @@ class _Batch:
         self._wanted = np.zeros(size, np.int8)
         self._ones = np.ones(size, np.int32)
         self._ids = np.arange(MAX_OUTPUTS, dtype=np.int32)
+        offsets = np.arange(0, self._ids.nbytes, self._ids.itemsize, dtype=np.uint64)
+        self._pointer_of = np.uint64(self._ids.ctypes.data) + offsets
         self._id_pointers = np.zeros(size, np.uint64)
         fields = dict(llama_cpp.llama_batch._fields_)
         self._struct = llama_cpp.llama_batch()
@@ -183,7 +185,7 @@ class _Batch:
         self._tokens[:n] = tokens
         self._positions[:n] = positions
         self._wanted[:n] = wanted
-        self._id_pointers[:n] = self._ids.ctypes.data + self._ids.itemsize * sequences
+        self._id_pointers[:n] = self._pointer_of[sequences]
         self._struct.n_tokens = n
         return self._struct
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import llama_cpp
@@ -38,13 +39,17 @@ class _Flat(NamedTuple):
     sequences: npt.NDArray[np.int32]
     wanted: npt.NDArray[np.bool_]
 
-    def pieces(self) -> Iterator[_Flat]:
-        """In order, with as many rows wanted as a forward gives."""
-        before = np.cumsum(self.wanted) - self.wanted
-        n_pieces = int(before[-1]) // MAX_OUTPUTS + 1
-        ends = np.searchsorted(before, MAX_OUTPUTS * np.arange(n_pieces + 1))
-        for begin, end in zip(ends[:-1], [*ends[1:-1], len(self.tokens)], strict=True):
-            yield _Flat(*(array[begin:end] for array in self))
+    def pieces(self, *, streams_apart: bool) -> Iterator[_Flat]:
+        """What one call of the library takes, in order: as many rows wanted as it gives."""
+        full = np.flatnonzero(self.wanted)[MAX_OUTPUTS - 1 :: MAX_OUTPUTS] + 1
+        streams = np.flatnonzero(np.diff(self.sequences)) + 1 if streams_apart else full[:0]
+        for begin, end in pairwise(
+            sorted({0, *full.tolist(), *streams.tolist(), len(self.tokens)})
+        ):
+            part = slice(begin, end)
+            yield _Flat(
+                self.tokens[part], self.positions[part], self.sequences[part], self.wanted[part]
+            )
 
 
 class LlamaCppEngine:
@@ -70,7 +75,7 @@ class LlamaCppEngine:
         self._threads = threads
         self._n_vocab = context.model.n_vocab
         self._sequences = Sequences(context, can_cut=not context.model.has_states)
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()  # so a thread that was interrupted does not wait for itself
         self._rows = LentRows()
 
     @property
@@ -168,17 +173,14 @@ class LlamaCppEngine:
 
     def _run(self, flat: _Flat) -> Logits:
         """Compute, and return all rows that are wanted."""
-        n_rows = int(flat.wanted.sum())
-        if n_rows <= MAX_OUTPUTS:
-            self.context.decode(*flat)
-            return self._lent(n_rows)
-        parts = []
-        for piece in flat.pieces():
-            self.context.decode(*piece)
-            parts.append(self._lent(int(piece.wanted.sum())).copy())
-        return np.concatenate(parts)
+        pieces = list(flat.pieces(streams_apart=self.settings.streams_apart))
+        if len(pieces) == 1:
+            return self._piece(flat)
+        return np.concatenate([self._piece(piece).copy() for piece in pieces])
 
-    def _lent(self, n_rows: int) -> Logits:
+    def _piece(self, piece: _Flat) -> Logits:
+        self.context.decode(*piece)
+        n_rows = int(piece.wanted.sum())
         if n_rows == 0:
             return np.empty((0, self._n_vocab), np.float32)
         return self._rows.lend(self.context.logits(), n_rows, self._n_vocab, self.context)

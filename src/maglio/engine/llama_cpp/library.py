@@ -2,8 +2,8 @@
 
 Boundary: imports the package, keeps what the library logs, and names its numbers. Knows no model.
 
-The library logs to stderr by default. Here its warnings and errors are kept for the messages of our
-errors, and all else is dropped; this holds for the whole process.
+The library logs to stderr by default. Here its errors are kept for the messages of ours, and all
+else is dropped; this holds for the whole process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import llama_cpp
 
 CACHE_TYPES = {
     "f16": llama_cpp.GGML_TYPE_F16,
-    "bf16": llama_cpp.GGML_TYPE_BF16,
+    "bf16": 30,  # which the package does not name
     "q8_0": llama_cpp.GGML_TYPE_Q8_0,
 }
 """Data types of keys and values by name."""
@@ -38,7 +38,7 @@ SPLIT_MODES = {
 """How a model is shared by several GPUs, by name."""
 
 _TILED = "GGML_CPU_TILED_MM"
-_WARNING, _ERROR, _CONTINUED = 2, 3, 5
+_ERROR, _CONTINUED = 4, 5
 _MAX_LINES = 8
 
 
@@ -56,7 +56,7 @@ _log = _Log()
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
 def _keep(level: int, text: bytes, _data: ctypes.c_void_p) -> None:
     if level != _CONTINUED:
-        _log.is_kept = level in (_WARNING, _ERROR)
+        _log.is_kept = level == _ERROR
     line = text.decode("utf-8", "replace").strip()
     if _log.is_kept and line:
         _log.lines.append(line)
@@ -70,7 +70,7 @@ def start() -> None:
 
 
 def said() -> str:
-    """Its warnings and errors in this thread since :func:`start` or the last call."""
+    """Its errors in this thread since :func:`start` or the last call."""
     lines = list(_log.lines)
     _log.lines.clear()
     return "; ".join(lines) if lines else "it does not say why"

@@ -12,7 +12,8 @@ fastest first, on the loaded model (:mod:`maglio.engine.llama_cpp.ladder`). What
   builds compute with another kernel for two rows and more. With it, float16 keys of one row are
   summed by as many pieces as there are threads; bfloat16 and 8-bit keys are not.
 - Few rows at a time have fewer kernels to choose from. One row at a time has one. Then a row never
-  depends on others, and verifying a draft costs as much as plain decoding.
+  depends on others, and verifying a draft costs as much as plain decoding. The library takes more
+  rows at a time than that where there are several streams, so each is a forward of its own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Settings:
         repacked: weights are arranged anew for the processor, where there is an arrangement.
         shared_cells: all streams are in the cells of one cache; else each has a part of its own.
         rows: most rows computed at a time.
+        streams_apart: each stream is a forward of its own.
     """
 
     kv_cache: str
@@ -44,12 +46,14 @@ class Settings:
     repacked: bool = True
     shared_cells: bool = True
     rows: int = WIDEST
+    streams_apart: bool = False
 
     def __str__(self) -> str:
         parts = [f"{self.kv_cache} cache", f"flash attention {self.flash_attention}"]
         parts += [] if self.repacked else ["weights not repacked"]
         parts += [] if self.shared_cells else ["a cache for each stream"]
         parts += [] if self.rows == WIDEST else [f"{self.rows} rows at a time"]
+        parts += ["streams apart"] if self.streams_apart else []
         return ", ".join(parts)
 
 
@@ -69,5 +73,5 @@ def exact(kv_cache: str) -> Iterator[Settings]:
     yield replace(whole, repacked=False)
     if not quantized:
         yield replace(flash, repacked=False)
-    yield replace(flash, repacked=False, rows=_FEW)
-    yield replace(whole, repacked=False, rows=1)
+    yield replace(flash, repacked=False, rows=_FEW, streams_apart=True)
+    yield replace(whole, repacked=False, rows=1, streams_apart=True)
