@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -271,6 +273,16 @@ def test_a_command_runs_a_model_that_only_llama_cpp_knows(unknown_path):
         warnings.simplefilter("ignore")
         done = CliRunner().invoke(app, [*arguments, "-c", "128"])
     assert done.exit_code == 0, done.output
+
+
+def test_what_the_page_shows_runs(chat_path, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [block] = [block for block in blocks if '"llama.cpp"' in block]
+    (tmp_path / "model.gguf").symlink_to(chat_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("maglio.machine.physical_cores", lambda: 1)
+    exec(compile(block, "docs/engines.md", "exec"), {})
 
 
 def test_a_missing_package_is_one_clear_error(chat_path, unknown_path, monkeypatch):

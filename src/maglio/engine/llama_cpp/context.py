@@ -109,7 +109,7 @@ class Context:
             OutOfMemoryError: there are not as many cells, or there is no memory to compute.
             EngineError: the library failed. What the sequences hold is not known.
         """
-        library.start()
+        library.forget()
         code = int(
             llama_cpp.llama_decode(
                 self._pointer, self._batch.filled(tokens, positions, sequences, wanted)

@@ -63,16 +63,21 @@ def _keep(level: int, text: bytes, _data: ctypes.c_void_p) -> None:
 
 
 def start() -> None:
-    """Start the library; harmless when it runs."""
+    """Start the library, and keep what it says; harmless when it runs."""
     llama_cpp.llama_backend_init()
     llama_cpp.llama_log_set(_keep, ctypes.c_void_p(0))
+    forget()
+
+
+def forget() -> None:
+    """Keep what it says in this thread from now on."""
     _log.lines.clear()
 
 
 def said() -> str:
-    """Its errors in this thread since :func:`start` or the last call."""
+    """Its errors in this thread since it was asked to forget."""
     lines = list(_log.lines)
-    _log.lines.clear()
+    forget()
     return "; ".join(lines) if lines else "it does not say why"
 
 
