@@ -75,7 +75,7 @@ def open_exact(plan: Plan, kv_cache: str) -> LlamaCppEngine:
     repacked: bool | None = None
     engine: LlamaCppEngine | None = None
     problem: ModelFileError | None = None
-    for tried in settings.exact(kv_cache):
+    for tried in settings.exact(kv_cache, two_products=library.has_two_products()):
         engine = None  # its memory goes before there is another
         if model is None or tried.repacked != repacked:
             model = None

@@ -81,6 +81,11 @@ def said() -> str:
     return "; ".join(lines) if lines else "it does not say why"
 
 
+def has_two_products() -> bool:
+    """Whether this build has other matrix products for two rows and more than for one."""
+    return b"LLAMAFILE = 1" in llama_cpp.llama_print_system_info()
+
+
 def prefer_exact_products() -> None:
     """Have products of matrices not depend on how many rows there are, where that is a setting.
 

@@ -62,16 +62,22 @@ def fast(kv_cache: str) -> Settings:
     return Settings(kv_cache=kv_cache)
 
 
-def exact(kv_cache: str) -> Iterator[Settings]:
-    """What may be exact, fastest first; the last one is, on every CPU."""
+def exact(kv_cache: str, *, two_products: bool) -> Iterator[Settings]:
+    """What may be exact, fastest first; the last one is, on every CPU.
+
+    Args:
+        kv_cache: data type of keys and values; half precision may become another one.
+        two_products: the build has other matrix products for two rows and more.
+    """
     quantized = kv_cache == "q8_0"
     whole = Settings(
         kv_cache=kv_cache, flash_attention="on" if quantized else "off", shared_cells=False
     )
     flash = whole if quantized else replace(whole, kv_cache="bf16", flash_attention="on")
-    yield whole
-    yield replace(whole, repacked=False)
-    if not quantized:
-        yield replace(flash, repacked=False)
+    for repacked in (True, False):
+        if quantized or not two_products:
+            yield replace(whole, repacked=repacked)
+        if not quantized:
+            yield replace(flash, repacked=repacked)
     yield replace(flash, repacked=False, rows=_FEW, streams_apart=True)
     yield replace(whole, repacked=False, rows=1, streams_apart=True)
