@@ -100,12 +100,15 @@ def _model(plan: Plan, chosen: Settings) -> LlamaModel:
 def _engine(model: LlamaModel, plan: Plan, chosen: Settings) -> LlamaCppEngine:
     n_ctx = min(plan.n_ctx, model.n_ctx_train or plan.n_ctx)
     whole = _padded(n_ctx)
-    n_cells = _cells(model, plan, whole, chosen)
+    size = model.position_values * _VALUE_BYTES[chosen.kv_cache]
+    n_cells = _cells(plan, whole, size)
     n_sequences = MAX_OUTPUTS
     if model.has_states:
         n_sequences = _SHARED_STATES if chosen.shared_cells else _OWN_STATES
     elif not chosen.shared_cells:
         n_sequences = max(_STREAMS, min(n_cells // whole, MAX_OUTPUTS))
+    if plan.offload.is_cpu:
+        _check_memory(n_cells if chosen.shared_cells else whole * n_sequences, size)
     context = Context(
         model,
         chosen,
@@ -117,22 +120,25 @@ def _engine(model: LlamaModel, plan: Plan, chosen: Settings) -> LlamaCppEngine:
     return LlamaCppEngine(context, n_ctx=n_ctx, threads=plan.threads)
 
 
-def _cells(model: LlamaModel, plan: Plan, whole: int, chosen: Settings) -> int:
+def _cells(plan: Plan, whole: int, size: float) -> int:
     """Positions of all streams together, at least of one."""
-    size = model.position_values * _VALUE_BYTES[chosen.kv_cache]
+    if plan.cache_tokens is not None:
+        return max(whole, _padded(plan.cache_tokens))
+    cells = _STREAMS * whole
     available = machine.available_memory()
-    if plan.cache_tokens is None:
-        cells = _STREAMS * whole
-        if available is not None and size > 0:
-            cells = min(cells, int(available / _SHARE / size) // PAD * PAD)
-        return max(whole, cells)
-    cells = max(whole, _padded(plan.cache_tokens))
-    if plan.offload.is_cpu and available is not None and cells * size > available:
+    if available is not None and size > 0:
+        cells = min(cells, int(available / _SHARE / size) // PAD * PAD)
+    return max(whole, cells)
+
+
+def _check_memory(n_cells: int, size: float) -> None:
+    available = machine.available_memory()
+    if available is not None and n_cells * size > available:
         raise OutOfMemoryError(
-            f"caches of {cells} positions need about {cells * size / 1e6:,.0f} MB, and "
-            f"{available / 1e6:,.0f} MB are available; load the model with fewer cache_tokens"
+            f"caches of {n_cells} positions need about {n_cells * size / 1e6:,.0f} MB, and "
+            f"{available / 1e6:,.0f} MB are available; load the model with a smaller n_ctx, or "
+            "fewer cache_tokens"
         )
-    return cells
 
 
 def _padded(n: int) -> int:
