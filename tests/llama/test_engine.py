@@ -226,8 +226,11 @@ def test_more_streams_than_sequences_are_out_of_memory_until_some_end(opened):
     with pytest.raises(OutOfMemoryError, match="all 4 sequences"):
         engine.forward([Segment(caches[4], TOKENS[:5], 1)])
     caches[0].truncate(0)
+    [rows] = engine.forward([Segment(caches[4], TOKENS[:5], 1)])
+    with pytest.raises(OutOfMemoryError, match="all 4 sequences"):
+        engine.forward([Segment(caches[0], TOKENS[:5], 1)])
     del caches[1], cache
-    [rows] = engine.forward([Segment(caches[-1], TOKENS[:5], 1)])
+    [rows] = engine.forward([Segment(caches[0], TOKENS[:5], 1)])
     assert rows.shape == (1, engine.n_vocab)
 
 

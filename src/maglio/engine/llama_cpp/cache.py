@@ -86,6 +86,7 @@ class LlamaCppCache:
             check_int("length", length, 0, self.length)
             if self.pool.can_cut:
                 self.known_length = length
+                self.sequence = self.sequence if length > 0 else None
             elif length < self.length:
                 self._go_back(length)
             return self.known_length
@@ -108,7 +109,8 @@ class LlamaCppCache:
                     f"length is {length}, must be at least {self.floor}: this model has recurrent "
                     "layers, whose states cannot be cut"
                 )
-            return LlamaCppCache(self.pool, self.sequence, length, self._kept)
+            sequence = self.sequence if length > 0 else None
+            return LlamaCppCache(self.pool, sequence, length, self._kept)
 
     def _settled(self, sequence: _Sequence) -> int:
         """Find out how a forward ended that was interrupted or failed."""
