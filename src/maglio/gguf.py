@@ -60,9 +60,9 @@ class ModelFile:
         except _core.GgufError as error:
             raise self.error(str(error)) from error
 
-    def error(self, problem: str) -> ModelFileError:
+    def error(self, problem: str, kind: type[ModelFileError] = ModelFileError) -> ModelFileError:
         """Make an error about this file."""
-        return ModelFileError(f"cannot load {self.path}: {problem}")
+        return kind(f"cannot load {self.path}: {problem}")
 
     def text(self, key: str) -> str:
         """Return a string that must be there."""

@@ -33,9 +33,11 @@ def load(
             the hub, which is downloaded once and needs the extra ``hub``; ``ollama:NAME[:TAG]`` for
             one in ollama's store (docs/hub.md); for ``transformers``, the folder of a checkpoint or
             its name on the hub; the installed default model when ``None``.
-        engine: ``native``, Maglio's own; ``transformers``, which needs the extra ``hf``
-            (docs/engines.md); or the name of an engine that another package brings. ``auto``:
-            ``transformers`` for a folder with ``config.json`` and no GGUF file, else ``native``.
+        engine: ``native``, Maglio's own; ``llama.cpp``, which needs the extra ``llama``;
+            ``transformers``, which needs the extra ``hf`` (docs/engines.md); or the name of an
+            engine that another package brings. ``auto``: ``transformers`` for a folder with
+            ``config.json`` and no GGUF file, else ``native``, or ``llama.cpp`` for files of a kind
+            that ``native`` does not run.
         n_ctx: context length of a stream in tokens; at most what the model was trained for.
         threads: number of threads; the machine's physical cores when ``None``.
         kv_cache: precision of the KV cache: ``f16``, or ``q8_0``, which takes about half the memory
@@ -63,7 +65,7 @@ def load(
 
     Warns:
         RuntimeWarning: the file in the cache cannot be used, or not be written; the hub cannot be
-            reached, and what was downloaded before is used.
+            reached, and what was downloaded before is used; ``auto`` is ``llama.cpp``.
     """
     if not isinstance(path, (str, os.PathLike, type(None))):
         raise InvalidArgumentError(f"path is {path!r:.80}, must be a path or None")

@@ -54,7 +54,7 @@ def read_tokenizer(file: ModelFile) -> Tokenizer:
     try:
         return from_metadata(file.metadata)
     except ModelFileError as error:
-        raise file.error(str(error)) from error
+        raise file.error(str(error), type(error)) from error
 
 
 def read_chat_template(file: ModelFile) -> Mapping[str, str]:

@@ -1,5 +1,7 @@
 """Engines by name: what opens a model for each, Maglio's own and those of other packages.
 
+``auto`` takes another engine where the first one does not run a sound file, and says so.
+
 A package adds an engine with an entry point of the group ``maglio.engines``: its name is what
 ``maglio.load(engine=...)`` takes, its value a function like :class:`Opener`.
 """
@@ -7,15 +9,22 @@ A package adds an engine with an entry point of the group ``maglio.engines``: it
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from maglio.checks import check_choice
 from maglio.engine.base import Engine
-from maglio.errors import InvalidArgumentError, MaglioError
+from maglio.errors import (
+    InvalidArgumentError,
+    MaglioError,
+    ModelFileError,
+    UnsupportedModelError,
+)
 
 if TYPE_CHECKING:
     from maglio.text import Tokenizer
@@ -28,6 +37,7 @@ MOST_CONTEXT = 2**30
 
 BUILT_IN = (
     EntryPoint("native", "maglio.native_model:open_native", GROUP),
+    EntryPoint("llama.cpp", "maglio.llama_cpp_model:open_llama_cpp", GROUP),
     EntryPoint("transformers", "maglio.transformers_model:open_transformers", GROUP),
 )
 
@@ -99,6 +109,8 @@ def open_model(
 ) -> Opened:
     """Open a model on the engine called ``name``; for ``auto``, on the one for what it is.
 
+    Where that is ``native``, and it does not run a file of this kind, ``auto`` is ``llama.cpp``.
+
     Args:
         name: an engine.
         path: what to open.
@@ -111,10 +123,38 @@ def open_model(
         MaglioError: the engine's package cannot be loaded.
         ModelFileError: the model is missing, damaged, or not of a kind that the engine runs.
         OutOfMemoryError: the model does not fit in memory.
+
+    Warns:
+        RuntimeWarning: ``auto`` is ``llama.cpp``; says why.
     """
     check_choice("engine", name, ("auto", *_found()))
-    chosen = engine_for(path) if name == "auto" else name
-    return _opened(chosen, path, options, offers)
+    if name != "auto":
+        return _opened(name, path, options, offers)
+    try:
+        return _opened(engine_for(path), path, options, offers)
+    except UnsupportedModelError as error:
+        return _fall_back(error, path, options, offers)
+
+
+def _fall_back(
+    refusal: UnsupportedModelError,
+    path: Path,
+    options: Mapping[str, object],
+    offers: Mapping[str, object],
+) -> Opened:
+    """Open on llama.cpp what the native engine does not run."""
+    if find_spec("llama_cpp") is None:
+        raise UnsupportedModelError(
+            f'{refusal}. llama.cpp may run it: pip install "maglio[llama]"'
+        ) from refusal
+    try:
+        opened = _opened("llama.cpp", path, options, offers)
+    except ModelFileError as error:
+        raise UnsupportedModelError(f"{refusal}. Nor does llama.cpp run it: {error}") from error
+    warnings.warn(
+        f"{refusal}. It runs on llama.cpp instead (engine='llama.cpp')", RuntimeWarning, 4
+    )
+    return opened
 
 
 def _opened(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maglio.errors import ModelFileError
+from maglio.errors import ModelFileError, UnsupportedModelError
 
 
 class Metadata:
@@ -47,7 +47,7 @@ class Metadata:
     def only(self, key: str, expected: bool) -> None:
         """Refuse another truth value at ``key``."""
         if self.flag(key, expected) is not expected:
-            raise ModelFileError(
+            raise UnsupportedModelError(
                 f"model file metadata {key} is {not expected}, which is not supported"
             )
 

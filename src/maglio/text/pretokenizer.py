@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
-from maglio.errors import ModelFileError
+from maglio.errors import UnsupportedModelError
 from maglio.text import word_patterns as words
 
 
@@ -136,8 +136,8 @@ def pretokenizer_names() -> tuple[str, ...]:
     return (*_BY_NAME, *_CHARACTER_RULES)
 
 
-def _unknown(name: str) -> ModelFileError:
-    return ModelFileError(
+def _unknown(name: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
         f"model file has the pre-tokenizer {name[:60]!r}; supported are "
         f"{', '.join(pretokenizer_names())}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from maglio.errors import ModelFileError
+from maglio.errors import UnsupportedModelError
 from maglio.text.absent import AbsentTokenizer
 from maglio.text.bpe import BpeTokenizer
 from maglio.text.characters import CharacterTokenizer
@@ -126,14 +126,15 @@ def from_metadata(metadata: Mapping[str, object]) -> Tokenizer:
     """Build the tokenizer that a GGUF file's metadata describes.
 
     ``metadata`` maps GGUF keys to str, int, float, bool, list[str], or one-dimensional numpy
-    arrays. Raises :class:`ModelFileError` for a tokenizer that is not supported, and for
-    metadata that is incomplete or contradicts itself.
+    arrays. Raises :class:`~maglio.errors.UnsupportedModelError` for a tokenizer that is not
+    supported, and :class:`~maglio.errors.ModelFileError` for metadata that is incomplete or
+    contradicts itself.
     """
     values = Metadata(metadata)
     model = values.text("tokenizer.ggml.model")
     if model in TOKENIZERS:
         return TOKENIZERS[model](values)
-    raise ModelFileError(
+    raise UnsupportedModelError(
         f"model file has the tokenizer model {model!r}; supported are gpt2 (BPE), "
         "llama (SentencePiece), gemma4, whitespace, and none"
     )

@@ -72,7 +72,7 @@ def gating(keys: Keys, default: Gating) -> Gating:
     if value == 0:
         return default
     if value not in _GATINGS:
-        raise keys.error(name, f"is {value}, which the native engine does not support")
+        raise keys.unsupported(name, f"is {value}, which the native engine does not support")
     return _GATINGS[value]
 
 

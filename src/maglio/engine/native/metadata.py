@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from maglio import _core
 from maglio.engine.native.harmless import HARMLESS, HARMLESS_PREFIXES
-from maglio.errors import ModelFileError
+from maglio.errors import ModelFileError, UnsupportedModelError
 from maglio.gguf import ModelFile
 
 _MOST_LAYERS = 4096
@@ -129,7 +129,9 @@ class Metadata:
         """Refuse a key by name unless it is absent or has one of these values."""
         value = self._file.metadata.get(self._key(name), allowed[0])
         if isinstance(value, list | np.ndarray) or value not in allowed:
-            raise self.error(name, f"is {value!r:.60}, which the native engine does not support")
+            raise self.unsupported(
+                name, f"is {value!r:.60}, which the native engine does not support"
+            )
 
     def ignore(self, name: str) -> None:
         """Take note of a key that other engines do not honour for this family either."""
@@ -138,6 +140,10 @@ class Metadata:
     def error(self, name: str, problem: str) -> ModelFileError:
         """Make an error about a key."""
         return self._file.error(f"metadata {self._key(name)!r} {problem}")
+
+    def unsupported(self, name: str, problem: str) -> ModelFileError:
+        """Make an error about a key that another engine may know what to do with."""
+        return self._file.error(f"metadata {self._key(name)!r} {problem}", UnsupportedModelError)
 
     def vector(self, name: str) -> npt.NDArray[np.float64] | None:
         """Return the values of a tensor, or ``None`` if the file has none of that name."""
@@ -161,7 +167,7 @@ class Metadata:
             if name == key or name in self._read or name in HARMLESS:
                 continue
             if not name.startswith(HARMLESS_PREFIXES):
-                raise self.error(
+                raise self.unsupported(
                     name[:60],
                     f"is not part of the {self.architecture} models that the native engine knows, "
                     "so its output could be wrong",

@@ -105,7 +105,9 @@ def _linear_scaling(keys: Keys, also: str = "linear") -> float:
     if kind == "none":
         return 1.0
     if kind not in ("", "linear", also):
-        raise keys.error("rope.scaling.type", f"is {kind[:60]!r}, which is not supported here")
+        raise keys.unsupported(
+            "rope.scaling.type", f"is {kind[:60]!r}, which is not supported here"
+        )
     return keys.factor(names[0]) if names else 1.0
 
 

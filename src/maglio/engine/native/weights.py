@@ -7,7 +7,7 @@ from collections.abc import Callable
 from maglio import _core, machine
 from maglio.engine.native.families import all_families
 from maglio.engine.native.keys import Keys
-from maglio.errors import OutOfMemoryError
+from maglio.errors import ModelFileError, OutOfMemoryError, UnsupportedModelError
 from maglio.gguf import ModelFile
 from maglio.kept_weights import KeptWeights
 
@@ -72,7 +72,8 @@ def plan_model(file: ModelFile, *, n_ctx: int = 0) -> _core.ModelLoad:
     if family is None:
         raise file.error(
             f"the architecture {architecture[:60]!r} is not supported by the native engine; "
-            f"supported are {', '.join(sorted(all_families()))}"
+            f"supported are {', '.join(sorted(all_families()))}",
+            UnsupportedModelError,
         )
     keys = Keys(file, n_ctx)
     spec = family(keys)
@@ -83,7 +84,9 @@ def plan_model(file: ModelFile, *, n_ctx: int = 0) -> _core.ModelLoad:
     try:
         return _core.ModelLoad(file.header, spec, keys.known_tensors)
     except _core.GgufError as error:
-        raise file.error(str(error)) from error
+        unknown = any(tensor.bytes == 0 for tensor in file.tensors.values())
+        kind = UnsupportedModelError if unknown else ModelFileError
+        raise file.error(str(error), kind) from error
 
 
 def _check_memory(file: ModelFile, loading: _core.ModelLoad, cache: int) -> None:
