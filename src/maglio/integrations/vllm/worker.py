@@ -19,7 +19,7 @@ else:
     from vllm.v1.worker.gpu_worker import Worker as Base
 
 
-class Worker(Base):  # type: ignore[misc] (of a package that need not be there)
+class Worker(Base):  # type: ignore[misc]
     """vLLM's worker for the device at hand, with ids for :class:`Proposer`."""
 
     def init_device(self) -> None:
