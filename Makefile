@@ -29,7 +29,7 @@ test-hf: $(VENV)/.testing
 # Drafting inside vLLM, in an environment of its own: it wants other versions of much that is here.
 # Needs Python 3.11 to 3.14, 4 GB of disk, and minutes. vLLM wants its OpenMP loaded first.
 test-vllm: $(VLLM)/.testing
-	LD_PRELOAD=$(abspath $(VLLM)/lib/libiomp5.so) $(VLLM)/bin/python -m pytest -W default tests/vllm
+	LD_PRELOAD=$(abspath $(VLLM)/lib/libiomp5.so) $(VLLM)/bin/python -m pytest -W default tests/in_vllm
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .

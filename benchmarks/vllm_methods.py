@@ -9,6 +9,9 @@ so what a method remembers of earlier requests is what it would remember in use.
 without drafts, as it runs by default. Requests are greedy; how many got the tokens of ``none`` is
 printed too, since rounding may decide between two tokens that are about equally probable.
 
+``suffix`` needs the package arctic-inference in the same environment (its build finds Python by the
+environment variable Python_ROOT_DIR); without it, it is left out.
+
 The last line of stdout is one JSON document.
 """
 
@@ -20,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -143,6 +147,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--compile", action="store_true", help="let vLLM compile the model")
     given = parser.parse_args()
+    if "suffix" in given.methods and find_spec("arctic_inference") is None:
+        given.methods.remove("suffix")
+        print("suffix is left out: arctic-inference is not installed", file=sys.stderr)
     questions = tasks(given.data, given.requests, given.rounds)
     engines = {
         method: Engine(

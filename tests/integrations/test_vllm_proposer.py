@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from maglio.draft.cascade import Cascade
 from maglio.economics.cost import CostCurve
-from maglio.errors import InvalidArgumentError
+from maglio.errors import InvalidArgumentError, MaglioError
 from maglio.integrations.vllm import Proposer
 from maglio.integrations.vllm.documents import TheirEncoder, open_documents
 from support.vllm_twin import CONTEXT, N_VOCAB, Scripted, Twin, config
@@ -493,3 +495,9 @@ def test_an_id_is_not_believed_against_the_tokens():
     twin.add(repeating("a", 1), repeating("b", 2))
     twin.run()
     assert sorted(r.said[0] for r in twin.finished) == sorted(noise(i, 24)[0] for i in (1, 2))
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_the_worker_says_what_to_install():
+    with pytest.raises(MaglioError, match=r'pip install "maglio\[vllm\]"'):
+        import_module("maglio.integrations.vllm.worker")

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.platforms import current_platform
-
+from maglio.errors import MaglioError
 from maglio.integrations.vllm.proposer import Proposer
+
+try:
+    from vllm.platforms import current_platform
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "vllm":
+        raise
+    raise MaglioError(
+        "maglio.integrations.vllm.worker needs the package vllm, which is not installed: pip "
+        'install "maglio[vllm]"'
+    ) from None
 
 if current_platform.is_cpu():
     from vllm.v1.worker.cpu_worker import CPUWorker as Base
