@@ -9,8 +9,9 @@ so what a method remembers of earlier requests is what it would remember in use.
 without drafts, as it runs by default. Requests are greedy; how many got the tokens of ``none`` is
 printed too, since rounding may decide between two tokens that are about equally probable.
 
-``suffix`` needs the package arctic-inference in the same environment (its build finds Python by the
-environment variable Python_ROOT_DIR); without it, it is left out.
+``suffix`` needs the package arctic-inference in the same environment; without it, it is left out.
+If its build does not find Python, write ``set(Python_EXECUTABLE …)`` and ``set(Python_INCLUDE_DIR
+…)`` into a file that the variable CMAKE_TOOLCHAIN_FILE names.
 
 The last line of stdout is one JSON document.
 """

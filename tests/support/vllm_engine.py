@@ -11,8 +11,6 @@ from maglio.integrations.vllm import Proposer
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-# The engine in this process, and one process less to start; the model runs in its own anyway.
-os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
 from vllm import LLM, SamplingParams
 
