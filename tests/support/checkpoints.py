@@ -31,6 +31,7 @@ def configs() -> dict:
     t = transformers
     return {
         "llama": t.LlamaConfig(**SIZES),
+        "llama, heads of 32": t.LlamaConfig(**SIZES, head_dim=32),  # as vLLM's kernels want them
         "qwen3": t.Qwen3Config(**SIZES, head_dim=8),
         "gemma3": t.Gemma3TextConfig(**SIZES, head_dim=8, sliding_window=8, layer_types=SLIDING),
         "gemma4": t.Gemma4TextConfig(
