@@ -63,17 +63,24 @@ int32_t to_id(nb::handle value, size_t index, int n_vocab) {
   return static_cast<int32_t>(id);
 }
 
+// An item of what PySequence_Fast gave: by a function, as the stable ABI has no macros.
+nb::object item_at(nb::handle items, Py_ssize_t i) {
+  nb::object item = nb::steal(PySequence_GetItem(items.ptr(), i));
+  if (!item.is_valid()) throw nb::python_error();
+  return item;
+}
+
 // A batch as the core takes it. Holds what the Python objects may lose while other threads run.
 class ParsedBatch {
  public:
   ParsedBatch(nb::handle batch, int n_vocab) : n_vocab_(n_vocab) {
     const nb::object items = nb::steal(PySequence_Fast(batch.ptr(), "a batch is a sequence"));
     if (!items.is_valid()) throw nb::python_error();
-    segments_.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())));
+    segments_.reserve(static_cast<size_t>(PySequence_Size(items.ptr())));
     // The size is asked for anew each time: converting a token may run code that shortens a list.
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
-      const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i));
-      const int count = static_cast<int>(PySequence_Fast_GET_SIZE(items.ptr()));
+    for (Py_ssize_t i = 0; i < PySequence_Size(items.ptr()); ++i) {
+      const nb::object item = item_at(items, i);
+      const int count = static_cast<int>(PySequence_Size(items.ptr()));
       try {
         add(item);
       } catch (const InvalidInput& error) {
@@ -93,13 +100,13 @@ class ParsedBatch {
 
  private:
   void add(nb::handle item) {
-    if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 3) {
+    if (!PyTuple_Check(item.ptr()) || PyTuple_Size(item.ptr()) != 3) {
       throw InvalidInput("a segment is " + shown(item) +
                          ", must be a tuple of cache, tokens and n_logits");
     }
-    const nb::handle cache = PyTuple_GET_ITEM(item.ptr(), 0);
-    const nb::handle tokens = PyTuple_GET_ITEM(item.ptr(), 1);
-    const nb::handle n_logits = PyTuple_GET_ITEM(item.ptr(), 2);
+    const nb::handle cache = PyTuple_GetItem(item.ptr(), 0);
+    const nb::handle tokens = PyTuple_GetItem(item.ptr(), 1);
+    const nb::handle n_logits = PyTuple_GetItem(item.ptr(), 2);
     Segment segment{};
     if (!nb::isinstance<Cache>(cache)) {
       throw InvalidInput("cache is " + shown(cache) + ", must be a cache of this engine");
@@ -131,9 +138,9 @@ class ParsedBatch {
       PyErr_Clear();
       throw InvalidInput("tokens is " + shown(tokens) + ", must be a sequence of token ids");
     }
-    check_count(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
-      const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i));
+    check_count(static_cast<size_t>(PySequence_Size(items.ptr())));
+    for (Py_ssize_t i = 0; i < PySequence_Size(items.ptr()); ++i) {
+      const nb::object item = item_at(items, i);
       ids_.push_back(to_id(item, static_cast<size_t>(i), n_vocab_));
     }
   }
