@@ -17,6 +17,7 @@ from maglio.draft.calibration import (
     row_of,
 )
 from maglio.draft.cascade import Cascade
+from maglio.draft.member import kind_of
 from maglio.draft.registry import Setting, calibrated
 from maglio.draft.source import Draft, Step
 from maglio.economics.allot import allot
@@ -141,7 +142,7 @@ def test_a_source_is_learnt_about_while_it_does_not_draft():
     source = cascade_of(policy)
     source.observe(prompt(DOCUMENT[:3]))
     assert proposed(source, 8) is None
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     before = hazard(calibration, 3)
     for _ in range(40):
         assert proposed(source, 8) is None
@@ -171,7 +172,7 @@ def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
     for token in DOCUMENT[1:20]:
         source.propose([], 1)
         source.observe(plain(token))
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     shift = calibration._shift
     assert shift > 0
     draft = source.propose([], 1)
@@ -200,7 +201,7 @@ def test_a_prompt_after_an_interrupted_step_begins_a_turn():
     policy = CalibratedPolicy(FREE)
     source = cascade_of(policy)
     source.observe(prompt(DOCUMENT[:5]))
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     calibration._shift = 1.0
     assert source.propose([], 8) is not None
     source.observe(prompt([1, 2, 3]))  # the forward never happened
@@ -240,10 +241,11 @@ def test_calibrations_are_kept_by_kind_and_go_on_in_the_next_stream():
         source.observe(plain(DOCUMENT[3]))
     assert tried(calibrations.of("reference"), 3) == (2, 2)
     for name in ("conversation", "recycling", "reference:0", "reference:1"):
-        assert policies[0]._calibration(name) is policies[1]._calibration(name)
+        kind = kind_of(name)
+        assert policies[0]._calibration(name, kind) is policies[1]._calibration(name, kind)
     assert calibrations.of("conversation") is not calibrations.of("recycling")
     alone = CalibratedPolicy(FREE)
-    assert alone._calibration("conversation") is not calibrations.of("conversation")
+    assert alone._calibration("conversation", "conversation") is not calibrations.of("conversation")
 
 
 def test_evidence_in_one_cell_shifts_the_others():
@@ -270,7 +272,7 @@ def test_what_was_never_tried_is_not_learnt():
     source.observe(prompt(DOCUMENT[:3]))
     draft = source.propose([], 8)
     source.observe(prompt(DOCUMENT[3:9]))  # the draft was lost, and its tokens were given
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     assert sum(calibration._tried) == 0
     draft = source.propose([], 8)
     source.observe(verified(draft, DOCUMENT[9:17]).first(1))
@@ -284,10 +286,10 @@ def test_new_references_start_from_the_built_in_table():
         source.observe(prompt(DOCUMENT[:3]))
         source.propose([], 8)
         source.observe(plain(1))
-    assert sum(policy._calibration(REFERENCE)._tried) > 0
+    assert sum(policy._calibration(REFERENCE, "reference")._tried) > 0
     source.clear_references()
     source.add_reference(DOCUMENT)
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     assert sum(calibration._tried) == calibration._shift == 0
 
 
@@ -310,7 +312,7 @@ def test_a_longer_match_that_promises_less_does_not_draft():
     source.observe(prompt([DOCUMENT[2], 500, *DOCUMENT[:3]]))
     assert proposed(source, 1) == (REFERENCE, [DOCUMENT[3]])
     for _ in range(200):
-        policy._calibration(REFERENCE).learn(forecast(3, [1]), [2])
+        policy._calibration(REFERENCE, "reference").learn(forecast(3, [1]), [2])
     assert proposed(source, 1) == ("conversation", [500])
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maglio._core import SuffixAutomaton
 from maglio.checks import check_int
-from maglio.draft.member import Ids
+from maglio.draft.member import Guess, Ids
 
 DEFAULT_TOKEN_CAP = 1 << 22
 """Tokens of a stream kept in reach: about 240 MB of index when full."""
@@ -13,8 +15,13 @@ REWOUND_TOKENS = 1 << 18
 """Tokens still in reach after a rewind, which has to build the index anew: some 60 ms for all."""
 
 
+IN_PLACE = "conversation in place"
+"""The kind of guess that goes on where a copy left off."""
+
+
 class ConversationMember:
-    """Continues the latest earlier occurrence of the stream's longest suffix.
+    """Continues where the stream left off copying from its past, and the latest earlier occurrence
+    of its longest suffix.
 
     If memory runs out, it forgets everything and drafts nothing from then on: an index is not a
     reason to stop a generation.
@@ -46,9 +53,21 @@ class ConversationMember:
         """See :class:`~maglio.draft.member.Member`."""
         return self._level().draft(limit)
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
-        """See :class:`~maglio.draft.member.Member`."""
-        return self._level().weighed_draft(limit)
+    def guesses(self, limit: int) -> Sequence[Guess]:
+        """See :class:`~maglio.draft.member.Member`; where the stream left off comes first.
+
+        That counts one token more as agreeing, since it may be all there is: the guess that one
+        token was replaced.
+        """
+        index = self._level()
+        found: list[Guess] = []
+        tokens, evidence = index.weighed_draft_in_place(limit)
+        if tokens:
+            found.append(Guess(IN_PLACE, 1 + index.place_agreed, tokens, evidence))
+        latest, evidence = index.weighed_draft(limit)
+        if latest and latest != tokens:
+            found.append(Guess(self.name, index.match_length, latest, evidence))
+        return found
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from maglio._core import FrozenAutomaton
-from maglio.draft.member import Ids
+from maglio.draft.member import Guess, Ids, kind_of
 from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
 from maglio.files import replacing
 from maglio.tokens import Tokens, token_array
@@ -36,9 +37,12 @@ class ReferenceMember:
         """See :class:`~maglio.draft.member.Member`."""
         return self._cursor.draft(limit)
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+    def guesses(self, limit: int) -> Sequence[Guess]:
         """See :class:`~maglio.draft.member.Member`."""
-        return self._cursor.weighed_draft(limit)
+        tokens, evidence = self._cursor.weighed_draft(limit)
+        if not tokens:
+            return ()
+        return (Guess(kind_of(self.name), self.match_length, tokens, evidence),)
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""

@@ -1,0 +1,163 @@
+"""Going on where a copy left off, against a twin that follows the documented rule slowly."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from maglio._core import SuffixAutomaton
+from maglio.draft.conversation import IN_PLACE, ConversationMember
+from maglio.draft.registry import Setting, calibrated
+from maglio.economics.cost import FLAT_COST
+from support.cascades import plain, prompt, proposed
+
+AHEAD, BEHIND, COMPARED, FIRM = 256, 64, 32, 2
+
+
+class Twin:
+    """Follows a stream; a place is the index of the token that comes next."""
+
+    def __init__(self):
+        self.stream = []
+        self.place = self.last = None
+        self.agreed = self.wrong = 0
+
+    def follow(self, token, match):
+        """``match`` is what the longest match goes on with: a place, and a length."""
+        before = self.stream
+        self.stream = [*before, token]
+        at, length = match
+        if self.place is not None and before[self.place] == token:
+            self._arrive(self.place + 1, self.agreed + 1)
+        elif length >= FIRM and before[at] == token:
+            self._arrive(at + 1, length + 1)
+        else:
+            self.wrong += 1
+            self._search()
+
+    def _arrive(self, place, agreed):
+        self.place = self.last = place
+        self.agreed, self.wrong = agreed, 0
+
+    def _search(self):
+        self.place, self.agreed = None, 0
+        if self.last is None:
+            return
+        near = range(max(1, self.last - BEHIND), min(len(self.stream) - 1, self.last + AHEAD) + 1)
+        # The longest agreement; of equal ones ahead before behind, then the nearest.
+        ranked = [(self._agreement(p), p >= self.last, -abs(p - self.last), p) for p in near]
+        best = max(ranked, default=(0, False, 0, None))
+        if best[0] > 0:
+            self.agreed, self.place = best[0], best[3]
+        elif self.wrong == 1:
+            self.place = self.last + 1
+        if self.place is not None and self.place >= len(self.stream):
+            self.place = None
+
+    def _agreement(self, place):
+        agreed = 0
+        while (
+            agreed < min(place, COMPARED)
+            and self.stream[place - 1 - agreed] == self.stream[-1 - agreed]
+        ):
+            agreed += 1
+        return agreed
+
+    def draft(self, limit):
+        if self.place is None:
+            return []
+        out = self.stream[self.place :][:limit]
+        while len(out) < limit:
+            out.append((self.stream[self.place :] + out)[len(out)])
+        return out
+
+
+def array(tokens) -> np.ndarray:
+    return np.array(tokens, dtype=np.int32)
+
+
+def follow(index, twin, token):
+    """The stream of both goes on; what the index matched before is the twin's to know too."""
+    match = index.match_end + 1, index.match_length
+    index.append(token)
+    twin.follow(token, match)
+
+
+def far_apart(gap):
+    """A copy that leaves its text and goes on ``gap`` tokens further or, if negative, before."""
+    text = list(range(1000, 1400))
+    return [*text, *text[100:110], 7, 8, *text[110 + gap : 120 + gap], 9]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=120))
+@example([0] * 100)
+@example([*range(50), *range(25), 99, *range(26, 50), 98, *range(20, 30)])
+@example(far_apart(AHEAD - 1))
+@example(far_apart(AHEAD + 1))
+@example(far_apart(1 - BEHIND))
+@example(far_apart(-1 - BEHIND))
+def test_a_place_is_kept_lost_and_found_as_documented(stream):
+    index, twin = SuffixAutomaton(), Twin()
+    for token in stream:
+        follow(index, twin, token)
+        assert index.weighed_draft_in_place(24)[0] == twin.draft(24)
+        assert index.place_agreed == twin.agreed
+    assert index.check() == ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 2), max_size=90), st.integers(4, 40), st.integers(1, 90)
+)
+def test_an_index_that_starts_over_from_its_tail_stays_whole(stream, cap, chunk):
+    index, whole = SuffixAutomaton(token_cap=cap), SuffixAutomaton(token_cap=cap)
+    for start in range(0, len(stream), chunk):
+        index.extend(array(stream[start : start + chunk]))
+        assert index.check() == ""
+        drafted, evidence = index.weighed_draft_in_place(9)
+        assert len(drafted) == len(evidence) in (0, 9)
+    whole.extend(array(stream))
+    assert index.weighed_draft_in_place(9) == whole.weighed_draft_in_place(9)
+
+
+def evidence_of(tokens, limit):
+    index = SuffixAutomaton()
+    index.extend(array(tokens))
+    return index.weighed_draft_in_place(limit)
+
+
+def test_the_evidence_is_that_of_the_context_which_agrees():
+    # A token of 1 2 3 4 was replaced, 3 agrees again: it was followed by 4 and by 5, once each.
+    drafted, evidence = evidence_of([10, 11, 1, 2, 3, 4, 8, 2, 3, 5, 9, 10, 11, 1, 7, 3], 2)
+    assert drafted == [4, 8]
+    assert list(evidence) == [4, 0]
+    # Where a token was replaced nothing is known of the context.
+    drafted, evidence = evidence_of([*range(10), 0, 1, 2, 99], 3)
+    assert drafted == [4, 5, 6]
+    assert list(evidence) == [0, 0, 0]
+
+
+def test_a_conversation_guesses_in_place_first_and_nothing_twice():
+    member = ConversationMember()
+    member.follow(array([5, 1, 2, 3, 5, 7, 8, 5, 1, 2]))
+    assert [(guess.kind, guess.agreed) for guess in member.guesses(4)] == [(IN_PLACE, 4)]
+    member.follow(array([9]))  # instead of 3: perhaps it was replaced
+    [guess] = member.guesses(4)
+    assert (guess.kind, guess.agreed, guess.tokens) == (IN_PLACE, 1, [5, 7, 8, 5])
+    member.follow(array([5]))
+    in_place, latest = member.guesses(2)
+    assert (in_place.kind, in_place.tokens) == (IN_PLACE, [7, 8])
+    assert (latest.kind, latest.tokens) == ("conversation", [1, 2])
+
+
+def test_a_list_is_copied_in_order_where_its_separators_are_all_alike():
+    text = [token for item in range(1, 9) for token in (0, 100 + item, 200 + item, 300 + item)]
+    source = calibrated()(Setting(n_vocab=500, cost=FLAT_COST))
+    source.observe(prompt([*text, 400]))
+    for token in (0, 101, 201, 301, 0, 102, 202, 333, 0):
+        source.propose([], 4)
+        source.observe(plain(token))
+    # The latest 0 was followed by 102; behind the place comes 103.
+    assert proposed(source, 3) == ("conversation", [103, 203, 303])
