@@ -92,6 +92,15 @@ WeighedDraft weighed_cursor_draft(const Cursor& self, size_t limit) {
   return weighed(tokens, evidence, count);
 }
 
+WeighedDraft cursor_draft_in_place(const Cursor& self, size_t limit) {
+  std::vector<int32_t> tokens(limit);
+  std::vector<maglio::Evidence> evidence(limit);
+  const size_t count = self.read([&](const FrozenCursor& cursor) {
+    return cursor.draft_in_place(limit, tokens.data(), evidence.data());
+  });
+  return weighed(tokens, evidence, count);
+}
+
 // Immutable, so it needs no lock.
 struct Frozen {
   std::shared_ptr<const FrozenAutomaton> index;
@@ -233,7 +242,15 @@ void bind_frozen(nb::module_& m) {
       .def("draft", &draft<FrozenCursor>, "limit"_a,
            "At most ``limit`` tokens that follow the match in the document.")
       .def("weighed_draft", &weighed_cursor_draft, "limit"_a,
-           "The same, and the evidence for each token as bytes, see ``evidence.h``.");
+           "The same, and the evidence for each token as bytes, see ``evidence.h``.")
+      .def("weighed_draft_in_place", &cursor_draft_in_place, "limit"_a,
+           "The same from where a copy left off, see ``place.h``; none where nothing is expected.")
+      .def_prop_ro(
+          "place_agreed",
+          [](const Cursor& self) {
+            return self.read([](const FrozenCursor& cursor) { return cursor.place().agreed(); });
+          },
+          "Tokens that agree up to where a copy left off.");
 }
 
 }  // namespace

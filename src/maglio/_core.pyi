@@ -142,6 +142,15 @@ class FrozenCursor:
         The same, and the evidence for each token as bytes, see ``evidence.h``.
         """
 
+    def weighed_draft_in_place(self, limit: int) -> tuple[list[int], bytes]:
+        """
+        The same from where a copy left off, see ``place.h``; none where nothing is expected.
+        """
+
+    @property
+    def place_agreed(self) -> int:
+        """Tokens that agree up to where a copy left off."""
+
 class GgufError(ValueError):
     pass
 

@@ -240,9 +240,9 @@ def test_material_is_announced_to_policies_that_predict_and_to_no_other():
     def replayed(name):
         policy = POLICIES[name]
         make = policy.open(bench)
-        return replay(
-            lines, make, bench.cost, max_draft=policy.max_draft, predict=policy.predicts
-        )["group"]
+        return replay(lines, make, bench.cost, max_draft=policy.max_draft, predict=policy.predicts)[
+            "group"
+        ]
 
     assert replayed("calibrated").accepted == 0
     told = replayed("calibrated-prediction")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from maglio._core import SuffixAutomaton
-from maglio.draft.conversation import IN_PLACE, ConversationMember
+from maglio._core import FrozenAutomaton, SuffixAutomaton
+from maglio.draft.conversation import ConversationMember
 from maglio.draft.registry import Setting, calibrated
 from maglio.economics.cost import FLAT_COST
 from support.cascades import plain, prompt, proposed
@@ -16,25 +16,30 @@ AHEAD, BEHIND, COMPARED, FIRM = 256, 64, 32, 2
 
 
 class Twin:
-    """Follows a stream; a place is the index of the token that comes next."""
+    """Follows a stream along a text, by default its own past. A place is where it goes on."""
 
-    def __init__(self):
+    def __init__(self, text=None):
         self.stream = []
+        self.text = self.stream if text is None else text
+        self.is_own = text is None
         self.place = self.last = None
         self.agreed = self.wrong = 0
 
     def follow(self, token, match):
         """``match`` is what the longest match goes on with: a place, and a length."""
-        before = self.stream
-        self.stream = [*before, token]
         at, length = match
-        if self.place is not None and before[self.place] == token:
+        is_in_place = self.place is not None and self.text[self.place] == token
+        is_match = length >= FIRM and self.text[at] == token
+        self.stream.append(token)
+        if is_in_place:
             self._arrive(self.place + 1, self.agreed + 1)
-        elif length >= FIRM and before[at] == token:
+        elif is_match:
             self._arrive(at + 1, length + 1)
         else:
             self.wrong += 1
             self._search()
+        if self.place is not None and self.place >= len(self.text):
+            self.place = None
 
     def _arrive(self, place, agreed):
         self.place = self.last = place
@@ -44,7 +49,7 @@ class Twin:
         self.place, self.agreed = None, 0
         if self.last is None:
             return
-        near = range(max(1, self.last - BEHIND), min(len(self.stream) - 1, self.last + AHEAD) + 1)
+        near = range(max(1, self.last - BEHIND), min(len(self.text) - 1, self.last + AHEAD) + 1)
         # The longest agreement; of equal ones ahead before behind, then the nearest.
         ranked = [(self._agreement(p), p >= self.last, -abs(p - self.last), p) for p in near]
         best = max(ranked, default=(0, False, 0, None))
@@ -52,14 +57,12 @@ class Twin:
             self.agreed, self.place = best[0], best[3]
         elif self.wrong == 1:
             self.place = self.last + 1
-        if self.place is not None and self.place >= len(self.stream):
-            self.place = None
 
     def _agreement(self, place):
         agreed = 0
         while (
-            agreed < min(place, COMPARED)
-            and self.stream[place - 1 - agreed] == self.stream[-1 - agreed]
+            agreed < min(place, COMPARED, len(self.stream))
+            and self.text[place - 1 - agreed] == self.stream[-1 - agreed]
         ):
             agreed += 1
         return agreed
@@ -67,9 +70,9 @@ class Twin:
     def draft(self, limit):
         if self.place is None:
             return []
-        out = self.stream[self.place :][:limit]
-        while len(out) < limit:
-            out.append((self.stream[self.place :] + out)[len(out)])
+        out = self.text[self.place :][:limit]
+        while self.is_own and len(out) < limit:
+            out.append((self.text[self.place :] + out)[len(out)])
         return out
 
 
@@ -108,9 +111,7 @@ def test_a_place_is_kept_lost_and_found_as_documented(stream):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(0, 2), max_size=90), st.integers(4, 40), st.integers(1, 90)
-)
+@given(st.lists(st.integers(0, 2), max_size=90), st.integers(4, 40), st.integers(1, 90))
 def test_an_index_that_starts_over_from_its_tail_stays_whole(stream, cap, chunk):
     index, whole = SuffixAutomaton(token_cap=cap), SuffixAutomaton(token_cap=cap)
     for start in range(0, len(stream), chunk):
@@ -120,6 +121,27 @@ def test_an_index_that_starts_over_from_its_tail_stays_whole(stream, cap, chunk)
         assert len(drafted) == len(evidence) in (0, 9)
     whole.extend(array(stream))
     assert index.weighed_draft_in_place(9) == whole.weighed_draft_in_place(9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    text=st.lists(st.integers(0, 3), min_size=1, max_size=60),
+    stream=st.lists(st.integers(0, 3), max_size=60),
+)
+@example(text=list(range(400)), stream=[*range(10), 999, *range(250, 260), 5])
+@example(text=[1, 2, 3], stream=[1, 2, 3, 1, 2, 3])
+def test_a_place_in_a_document_is_kept_lost_and_found_the_same_way(text, stream):
+    document = FrozenAutomaton(array(text))
+    cursor, twin = document.cursor(), Twin(text)
+    for token in stream:
+        length = cursor.match_length
+        drafted = cursor.draft(len(text))
+        twin.follow(token, (len(text) - len(drafted), length))
+        cursor.advance(token)
+        in_place, evidence = cursor.weighed_draft_in_place(24)
+        assert in_place == twin.draft(24)
+        assert len(evidence) == len(in_place)
+        assert cursor.place_agreed == twin.agreed
 
 
 def evidence_of(tokens, limit):
@@ -142,13 +164,15 @@ def test_the_evidence_is_that_of_the_context_which_agrees():
 def test_a_conversation_guesses_in_place_first_and_nothing_twice():
     member = ConversationMember()
     member.follow(array([5, 1, 2, 3, 5, 7, 8, 5, 1, 2]))
-    assert [(guess.kind, guess.agreed) for guess in member.guesses(4)] == [(IN_PLACE, 4)]
+    assert [(guess.kind, guess.agreed) for guess in member.guesses(4)] == [
+        ("conversation in place", 4)
+    ]
     member.follow(array([9]))  # instead of 3: perhaps it was replaced
     [guess] = member.guesses(4)
-    assert (guess.kind, guess.agreed, guess.tokens) == (IN_PLACE, 1, [5, 7, 8, 5])
+    assert (guess.kind, guess.agreed, guess.tokens) == ("conversation in place", 1, [5, 7, 8, 5])
     member.follow(array([5]))
     in_place, latest = member.guesses(2)
-    assert (in_place.kind, in_place.tokens) == (IN_PLACE, [7, 8])
+    assert (in_place.kind, in_place.tokens) == ("conversation in place", [7, 8])
     assert (latest.kind, latest.tokens) == ("conversation", [1, 2])
 
 

@@ -71,6 +71,12 @@ _QUOTED = (
     (0.65, 0.78, 0.85, 0.50, 0.27, 0.20),
     *_MATCHED[5:],
 )
+_QUOTED_IN_PLACE = (
+    (0.05, 0.05, 0.05, 0.05, 0.05, 0.05),
+    (0.05, 0.05, 0.05, 0.05, 0.05, 0.05),
+    *_QUOTED[1:4],
+    *_IN_PLACE[5:],
+)
 # A text that was announced goes on where it left off; the evidence is how its place was found
 # (:mod:`maglio.draft.prediction`).
 _PREDICTED = (
@@ -90,6 +96,7 @@ _RECYCLED = (0.25, 0.50, 0.60, 0.66, 0.70, 0.74, 0.76, 0.78, 0.78, 0.78, 0.78, 0
 PRIORS: dict[str, tuple[tuple[float, ...], ...]] = {
     "conversation in place": _IN_PLACE,
     "conversation": _ELSEWHERE,
+    "reference in place": _QUOTED_IN_PLACE,
     "reference": _QUOTED,
     "history": _MATCHED,
     "prediction": _PREDICTED,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from maglio._core import SuffixAutomaton
 from maglio.checks import check_int
+from maglio.draft.in_place import in_place_first
 from maglio.draft.member import Guess, Ids
 
 DEFAULT_TOKEN_CAP = 1 << 22
@@ -13,10 +14,6 @@ DEFAULT_TOKEN_CAP = 1 << 22
 
 REWOUND_TOKENS = 1 << 18
 """Tokens still in reach after a rewind, which has to build the index anew: some 60 ms for all."""
-
-
-IN_PLACE = "conversation in place"
-"""The kind of guess that goes on where a copy left off."""
 
 
 class ConversationMember:
@@ -54,20 +51,8 @@ class ConversationMember:
         return self._level().draft(limit)
 
     def guesses(self, limit: int) -> Sequence[Guess]:
-        """See :class:`~maglio.draft.member.Member`; where the stream left off comes first.
-
-        That counts one token more as agreeing, since it may be all there is: the guess that one
-        token was replaced.
-        """
-        index = self._level()
-        found: list[Guess] = []
-        tokens, evidence = index.weighed_draft_in_place(limit)
-        if tokens:
-            found.append(Guess(IN_PLACE, 1 + index.place_agreed, tokens, evidence))
-        latest, evidence = index.weighed_draft(limit)
-        if latest and latest != tokens:
-            found.append(Guess(self.name, index.match_length, latest, evidence))
-        return found
+        """See :class:`~maglio.draft.member.Member`."""
+        return in_place_first(self.name, self._level(), limit)
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
