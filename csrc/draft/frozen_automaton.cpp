@@ -221,14 +221,13 @@ void FrozenCursor::advance(int32_t token) { advance(&token, 1); }
 
 void FrozenCursor::advance(const int32_t* tokens, size_t count) {
   index_->guard();
-  for (size_t i = 0; i < count; ++i) step(tokens[i]);
+  for (size_t i = 0; i < count; ++i) step(tokens[i], count - i - 1);
 }
 
-void FrozenCursor::step(int32_t token) {
+void FrozenCursor::step(int32_t token, size_t upcoming) {
   const Match match = continued();
-  place_.follow(
-      index_->tokens(), index_->sizes().tokens, token,
-      Place::Match{match.length == 0 ? kNone : index_->end(match.state) + 1, match.length});
+  const int32_t next = match.length == 0 ? kNone : index_->end(match.state) + 1;
+  place_.follow(index_->tokens(), index_->sizes().tokens, token, {next, match.length}, upcoming);
   walk(token);
 }
 

@@ -145,7 +145,7 @@ class FrozenCursor {
 
   Match match() const;
   Match continued() const;
-  void step(int32_t token);
+  void step(int32_t token, size_t upcoming);
   void walk(int32_t token);
   size_t copy(size_t first, size_t limit, int32_t* out) const;
   void weigh_draft(int32_t context, const int32_t* draft, size_t count, Evidence* evidence) const;

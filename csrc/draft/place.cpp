@@ -28,7 +28,8 @@ void for_each(const int32_t* text, int32_t begin, int32_t end, int32_t token, Vi
 
 }  // namespace
 
-void Place::follow(const int32_t* text, int32_t size, int32_t token, const Match& match) {
+void Place::follow(const int32_t* text, int32_t size, int32_t token, const Match& match,
+                   size_t upcoming) {
   said_[count_++ % kCompared] = token;
   if (next_ != kNone && text[next_] == token) {
     last_ = ++next_;
@@ -40,7 +41,9 @@ void Place::follow(const int32_t* text, int32_t size, int32_t token, const Match
     wrong_ = 0;
   } else {
     ++wrong_;
-    search(text, size);
+    next_ = kNone;
+    agreed_ = 0;
+    if (upcoming < kSearched) search(text, size);
   }
   if (next_ >= size) next_ = kNone;
 }
@@ -51,7 +54,6 @@ void Place::drop(int32_t count) {
 }
 
 void Place::search(const int32_t* text, int32_t size) {
-  next_ = kNone;
   if (last_ == kNone) return;
   // A place is behind an occurrence of the last token.
   const int32_t begin = std::max(0, last_ - kBehind - 1);

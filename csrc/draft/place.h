@@ -10,11 +10,13 @@
 // last tokens of the stream, up to kCompared, come before; of equal ones ahead before behind, and
 // the nearest. Where not even one token agrees, one guess is made: that one token was replaced.
 //
-// O(kAhead + kBehind) steps over consecutive memory for a wrong token, O(1) for a right one.
+// O(kAhead + kBehind) steps over consecutive memory for a wrong token, O(1) for a right one. What
+// is read in bulk, as a prompt, is searched for its last kSearched tokens alone.
 #ifndef MAGLIO_PLACE_H_
 #define MAGLIO_PLACE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "draft/edge_blocks.h"
@@ -27,6 +29,7 @@ class Place {
   static constexpr int32_t kBehind = 64;
   static constexpr int32_t kCompared = 32;
   static constexpr int32_t kFirmMatch = 2;
+  static constexpr size_t kSearched = 32;
 
   // Where a match goes on in the text, and how many tokens match.
   struct Match {
@@ -35,8 +38,10 @@ class Place {
   };
 
   // The stream goes on with `token`. `match` is what it matched before it. `text` has `size`
-  // tokens; where it is the stream itself, `token` is its last one.
-  void follow(const int32_t* text, int32_t size, int32_t token, const Match& match);
+  // tokens; where it is the stream itself, `token` is its last one. `upcoming` is how many tokens
+  // are known to follow.
+  void follow(const int32_t* text, int32_t size, int32_t token, const Match& match,
+              size_t upcoming);
   // The text lost its first `count` tokens.
   void drop(int32_t count);
 

@@ -36,7 +36,7 @@ void SuffixAutomaton::extend(const int32_t* tokens, size_t count) {
   try {
     for (size_t i = 0; i < count; ++i) {
       if (i + 8 < count) prefetch(tokens + i);
-      add(tokens[i]);
+      add(tokens[i], count - i - 1);
     }
   } catch (...) {
     poison();
@@ -54,12 +54,12 @@ void SuffixAutomaton::prefetch(const int32_t* upcoming) const {
   if (soon != kNone) blocks_.prefetch(states_[soon].edges, upcoming[3]);
 }
 
-void SuffixAutomaton::add(int32_t token) {
+void SuffixAutomaton::add(int32_t token, size_t upcoming) {
   if (indexed_tokens() == token_cap_) restart_from_tail();
   const int32_t end = match_end();
   const Place::Match match{end + 1, end == kNone ? 0 : match_length()};
   tokens_.push_back(token);
-  place_.follow(tokens_.data(), indexed_tokens(), token, match);
+  place_.follow(tokens_.data(), indexed_tokens(), token, match, upcoming);
   link_position(indexed_tokens() - 1);
   ++total_;
 }

@@ -112,7 +112,7 @@ class SuffixAutomaton {
   const EdgeBlocks& blocks() const { return blocks_; }
 
  private:
-  void add(int32_t token);
+  void add(int32_t token, size_t upcoming);
   void link_position(int32_t position);
   int32_t split(int32_t from, int32_t token, int32_t target);
   void count_contexts();
