@@ -35,7 +35,7 @@ void Place::follow(const int32_t* text, int32_t size, int32_t token, const Match
     last_ = ++next_;
     ++agreed_;
     wrong_ = 0;
-  } else if (match.length >= kFirmMatch && text[match.next] == token) {
+  } else if (match.length >= kFirmMatch && match.next < size && text[match.next] == token) {
     last_ = next_ = match.next + 1;
     agreed_ = match.length + 1;
     wrong_ = 0;

@@ -39,7 +39,7 @@ class Place {
 
   // The stream goes on with `token`. `match` is what it matched before it. `text` has `size`
   // tokens; where it is the stream itself, `token` is its last one. `upcoming` is how many tokens
-  // are known to follow.
+  // are known to follow. A `match` from an index that is damaged may lie outside the text.
   void follow(const int32_t* text, int32_t size, int32_t token, const Match& match,
               size_t upcoming);
   // The text lost its first `count` tokens.
