@@ -51,11 +51,13 @@ WeighedDraft weighed(const std::vector<int32_t>& tokens,
 // Counting a whole prompt takes a while; a step's few tokens are not worth giving up the GIL.
 constexpr int32_t kQuick = 64;
 
-WeighedDraft weighed_live_draft(Live& self, size_t limit) {
+// Calls a member function of the index that drafts with evidence.
+template <typename Work>
+WeighedDraft weighed_live_draft(Live& self, size_t limit, Work draft) {
   std::vector<int32_t> tokens(limit);
   std::vector<maglio::Evidence> evidence(limit);
   const auto work = [&](SuffixAutomaton& index) {
-    return index.draft(limit, tokens.data(), evidence.data());
+    return draft(index, limit, tokens.data(), evidence.data());
   };
   const bool quick =
       self.read([](const SuffixAutomaton& index) { return index.uncounted_tokens() <= kQuick; });
@@ -69,11 +71,32 @@ WeighedDraft weighed_live_draft(Live& self, size_t limit) {
   return weighed(tokens, evidence, count);
 }
 
+WeighedDraft live_draft(Live& self, size_t limit) {
+  return weighed_live_draft(self, limit, [](SuffixAutomaton& index, auto... arguments) {
+    return index.draft(arguments...);
+  });
+}
+
+WeighedDraft live_draft_in_place(Live& self, size_t limit) {
+  return weighed_live_draft(self, limit, [](SuffixAutomaton& index, auto... arguments) {
+    return index.draft_in_place(arguments...);
+  });
+}
+
 WeighedDraft weighed_cursor_draft(const Cursor& self, size_t limit) {
   std::vector<int32_t> tokens(limit);
   std::vector<maglio::Evidence> evidence(limit);
   const size_t count = self.read([&](const FrozenCursor& cursor) {
     return cursor.draft(limit, tokens.data(), evidence.data());
+  });
+  return weighed(tokens, evidence, count);
+}
+
+WeighedDraft cursor_draft_in_place(const Cursor& self, size_t limit) {
+  std::vector<int32_t> tokens(limit);
+  std::vector<maglio::Evidence> evidence(limit);
+  const size_t count = self.read([&](const FrozenCursor& cursor) {
+    return cursor.draft_in_place(limit, tokens.data(), evidence.data());
   });
   return weighed(tokens, evidence, count);
 }
@@ -137,10 +160,20 @@ void bind_live(nb::module_& m) {
           "tokens"_a, "Add an int32 array of tokens.")
       .def_prop_ro("match_length", getter(&SuffixAutomaton::match_length),
                    "Tokens in the longest suffix that also occurs earlier.")
+      .def_prop_ro("match_end", getter(&SuffixAutomaton::match_end),
+                   "Where the occurrence that is followed ends, in what is indexed; -1 for none.")
       .def("draft", &draft<SuffixAutomaton>, "limit"_a,
            "At most ``limit`` tokens that followed the latest earlier occurrence.")
-      .def("weighed_draft", &weighed_live_draft, "limit"_a,
+      .def("weighed_draft", &live_draft, "limit"_a,
            "The same, and the evidence for each token as bytes, see ``evidence.h``.")
+      .def("weighed_draft_in_place", &live_draft_in_place, "limit"_a,
+           "The same from where a copy left off, see ``place.h``; none where nothing is expected.")
+      .def_prop_ro(
+          "place_agreed",
+          [](const Live& self) {
+            return self.read([](const SuffixAutomaton& index) { return index.place().agreed(); });
+          },
+          "Tokens that agree up to where a copy left off.")
       .def(
           "freeze",
           [](Live& self) { return Frozen{self.release_gil(&FrozenAutomaton::freeze), ""}; },
@@ -209,7 +242,15 @@ void bind_frozen(nb::module_& m) {
       .def("draft", &draft<FrozenCursor>, "limit"_a,
            "At most ``limit`` tokens that follow the match in the document.")
       .def("weighed_draft", &weighed_cursor_draft, "limit"_a,
-           "The same, and the evidence for each token as bytes, see ``evidence.h``.");
+           "The same, and the evidence for each token as bytes, see ``evidence.h``.")
+      .def("weighed_draft_in_place", &cursor_draft_in_place, "limit"_a,
+           "The same from where a copy left off, see ``place.h``; none where nothing is expected.")
+      .def_prop_ro(
+          "place_agreed",
+          [](const Cursor& self) {
+            return self.read([](const FrozenCursor& cursor) { return cursor.place().agreed(); });
+          },
+          "Tokens that agree up to where a copy left off.");
 }
 
 }  // namespace

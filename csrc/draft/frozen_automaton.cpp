@@ -221,10 +221,17 @@ void FrozenCursor::advance(int32_t token) { advance(&token, 1); }
 
 void FrozenCursor::advance(const int32_t* tokens, size_t count) {
   index_->guard();
-  for (size_t i = 0; i < count; ++i) step(tokens[i]);
+  for (size_t i = 0; i < count; ++i) step(tokens[i], count - i - 1);
 }
 
-void FrozenCursor::step(int32_t token) {
+void FrozenCursor::step(int32_t token, size_t upcoming) {
+  const Match match = continued();
+  const int32_t next = match.length == 0 ? kNone : index_->end(match.state) + 1;
+  place_.follow(index_->tokens(), index_->sizes().tokens, token, {next, match.length}, upcoming);
+  walk(token);
+}
+
+void FrozenCursor::walk(int32_t token) {
   for (;;) {
     const int32_t next = index_->step(longest_.state, token);
     if (next != kNone) {
@@ -239,6 +246,11 @@ void FrozenCursor::step(int32_t token) {
 
 FrozenCursor::Match FrozenCursor::match() const {
   index_->guard();
+  return continued();
+}
+
+// The longest suffix of the stream that occurs with a token after it.
+FrozenCursor::Match FrozenCursor::continued() const {
   Match match = longest_;
   while (match.state != 0 && !index_->has_edges(match.state)) {
     match.state = index_->link(match.state);
@@ -247,25 +259,44 @@ FrozenCursor::Match FrozenCursor::match() const {
   return match;
 }
 
-size_t FrozenCursor::draft(size_t limit, int32_t* out) const {
-  const Match found = match();
-  if (found.length == 0) return 0;
-  const size_t first = static_cast<size_t>(index_->end(found.state) + 1);
+size_t FrozenCursor::copy(size_t first, size_t limit, int32_t* out) const {
   const size_t count = std::min(limit, static_cast<size_t>(index_->sizes().tokens) - first);
   std::copy_n(index_->tokens() + first, count, out);
   return count;
 }
 
+size_t FrozenCursor::draft(size_t limit, int32_t* out) const {
+  const Match found = match();
+  if (found.length == 0) return 0;
+  return copy(static_cast<size_t>(index_->end(found.state) + 1), limit, out);
+}
+
 size_t FrozenCursor::draft(size_t limit, int32_t* out, Evidence* evidence) const {
   const size_t count = draft(limit, out);
-  int32_t context = match().state;
+  weigh_draft(match().state, out, count, evidence);
+  return count;
+}
+
+size_t FrozenCursor::draft_in_place(size_t limit, int32_t* out, Evidence* evidence) const {
+  index_->guard();
+  if (place_.next() == kNone) return 0;
+  const size_t count = copy(static_cast<size_t>(place_.next()), limit, out);
+  int32_t context = longest_.state;
+  while (context != 0 && index_->length(index_->link(context)) >= place_.agreed()) {
+    context = index_->link(context);
+  }
+  weigh_draft(context, out, count, evidence);
+  return count;
+}
+
+void FrozenCursor::weigh_draft(int32_t context, const int32_t* draft, size_t count,
+                               Evidence* evidence) const {
   for (size_t i = 0; i < count; ++i) {
-    const int32_t next = index_->step(context, out[i]);
+    const int32_t next = index_->step(context, draft[i]);
     // A valid index knows its own text; a file may pass every check and still not.
     evidence[i] = next == kNone ? kOnce : weigh(index_->count(next), index_->count(context));
     if (next != kNone) context = next;
   }
-  return count;
 }
 
 }  // namespace maglio

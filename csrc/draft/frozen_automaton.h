@@ -25,6 +25,7 @@
 #include <string>
 
 #include "draft/evidence.h"
+#include "draft/place.h"
 #include "draft/small_count.h"
 #include "draft/suffix_automaton.h"
 
@@ -132,6 +133,9 @@ class FrozenCursor {
   size_t draft(size_t limit, int32_t* out) const;
   // The same with the evidence for each token.
   size_t draft(size_t limit, int32_t* out, Evidence* evidence) const;
+  // The same from where a copy left off, place().next(); 0 tokens where nothing is expected.
+  size_t draft_in_place(size_t limit, int32_t* out, Evidence* evidence) const;
+  const Place& place() const { return place_; }
 
  private:
   struct Match {
@@ -140,10 +144,15 @@ class FrozenCursor {
   };
 
   Match match() const;
-  void step(int32_t token);
+  Match continued() const;
+  void step(int32_t token, size_t upcoming);
+  void walk(int32_t token);
+  size_t copy(size_t first, size_t limit, int32_t* out) const;
+  void weigh_draft(int32_t context, const int32_t* draft, size_t count, Evidence* evidence) const;
 
   std::shared_ptr<const FrozenAutomaton> index_;
   Match longest_;  // the longest suffix of the stream that occurs in the document at all
+  Place place_;
 };
 
 }  // namespace maglio

@@ -36,7 +36,7 @@ void SuffixAutomaton::extend(const int32_t* tokens, size_t count) {
   try {
     for (size_t i = 0; i < count; ++i) {
       if (i + 8 < count) prefetch(tokens + i);
-      add(tokens[i]);
+      add(tokens[i], count - i - 1);
     }
   } catch (...) {
     poison();
@@ -54,9 +54,12 @@ void SuffixAutomaton::prefetch(const int32_t* upcoming) const {
   if (soon != kNone) blocks_.prefetch(states_[soon].edges, upcoming[3]);
 }
 
-void SuffixAutomaton::add(int32_t token) {
+void SuffixAutomaton::add(int32_t token, size_t upcoming) {
   if (indexed_tokens() == token_cap_) restart_from_tail();
+  const int32_t end = match_end();
+  const Place::Match match{end + 1, end == kNone ? 0 : match_length()};
   tokens_.push_back(token);
+  place_.follow(tokens_.data(), indexed_tokens(), token, match, upcoming);
   link_position(indexed_tokens() - 1);
   ++total_;
 }
@@ -64,6 +67,7 @@ void SuffixAutomaton::add(int32_t token) {
 void SuffixAutomaton::restart_from_tail() {
   const size_t keep = static_cast<size_t>(token_cap_ / 4);
   std::memmove(tokens_.data(), tokens_.data() + tokens_.size() - keep, keep * sizeof(int32_t));
+  place_.drop(indexed_tokens() - static_cast<int32_t>(keep));
   tokens_.shrink(keep);
   start();
   for (size_t i = 0; i < keep; ++i) link_position(static_cast<int32_t>(i));
@@ -71,6 +75,7 @@ void SuffixAutomaton::restart_from_tail() {
 
 void SuffixAutomaton::poison() {
   poisoned_ = true;
+  place_ = Place();
   tokens_.release();
   states_.release();
   blocks_.release();
@@ -134,20 +139,38 @@ int32_t SuffixAutomaton::match_end() const {
   return match_length() == 0 ? kNone : states_[states_[last_].link].end;
 }
 
+void SuffixAutomaton::copy(size_t first, size_t limit, int32_t* out) const {
+  const size_t known = tokens_.size() - first;
+  for (size_t i = 0; i < limit; ++i) out[i] = i < known ? tokens_[first + i] : out[i - known];
+}
+
 size_t SuffixAutomaton::draft(size_t limit, int32_t* out) const {
   const int32_t end = match_end();
   if (end == kNone) return 0;
-  const size_t first = static_cast<size_t>(end) + 1;
-  const size_t known = tokens_.size() - first;
-  for (size_t i = 0; i < limit; ++i) out[i] = i < known ? tokens_[first + i] : out[i - known];
+  copy(static_cast<size_t>(end) + 1, limit, out);
   return limit;
 }
 
 size_t SuffixAutomaton::draft(size_t limit, int32_t* out, Evidence* evidence) {
   const size_t count = draft(limit, out);
+  if (count == 0) return 0;
   count_contexts();
-  weigh_draft(out, count, evidence);
+  const int32_t context = states_[last_].link;
+  weigh_draft(context, states_[context].length, out, count, evidence);
   return count;
+}
+
+size_t SuffixAutomaton::draft_in_place(size_t limit, int32_t* out, Evidence* evidence) {
+  if (place_.next() == kNone) return 0;
+  copy(static_cast<size_t>(place_.next()), limit, out);
+  count_contexts();
+  const int32_t length = std::min(place_.agreed(), match_length());
+  int32_t context = last_ == 0 ? 0 : states_[last_].link;
+  while (context != 0 && states_[states_[context].link].length >= length) {
+    context = states_[context].link;
+  }
+  weigh_draft(context, length, out, limit, evidence);
+  return limit;
 }
 
 // A split may have left the cursor's string to a clone. The state it is at still has strings that
@@ -163,11 +186,9 @@ void SuffixAutomaton::count_contexts() {
   }
 }
 
-void SuffixAutomaton::weigh_draft(const int32_t* draft, size_t count, Evidence* evidence) const {
+void SuffixAutomaton::weigh_draft(int32_t context, int32_t length, const int32_t* draft,
+                                  size_t count, Evidence* evidence) const {
   std::fill_n(evidence, count, kOnce);
-  if (count == 0) return;
-  int32_t context = states_[last_].link;
-  int32_t length = states_[context].length;
   int32_t contexts = states_[context].count - 1;  // one of them ends the stream
   for (size_t i = 0; i < count && length < kCounted; ++i, ++length) {
     const int32_t next = step(context, draft[i]);
@@ -258,6 +279,11 @@ std::string SuffixAutomaton::check() const {
     }
   }
   if (state != last_) return "the last state is not the whole stream's";
+  if (place_.next() >= indexed_tokens()) return "the place lies outside the stream";
+  if (place_.next() != kNone && place_.agreed() > 0 &&
+      tokens_[place_.next() - 1] != tokens_[n - 1]) {
+    return "what comes before the place is not what was said";
+  }
   return check_counts();
 }
 

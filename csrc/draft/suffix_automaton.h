@@ -29,6 +29,9 @@
 // behind the structure, because a clone takes over a count: the strings of a state that is split
 // had the same occurrences until then. States without a string that short keep no count.
 //
+// place() follows a stream that copies from its own past (place.h), so a draft can go on where the
+// copy left off as well.
+//
 // Memory is bounded by `token_cap`. An append to a full index first rebuilds it from the last
 // quarter of its tokens, at the price of that many appends; matches then reach only into the kept
 // tail. Nothing else takes longer than the amortised bound except growing a large transition table.
@@ -44,6 +47,7 @@
 
 #include "draft/edge_blocks.h"
 #include "draft/evidence.h"
+#include "draft/place.h"
 #include "draft/pod_array.h"
 
 namespace maglio {
@@ -80,6 +84,9 @@ class SuffixAutomaton {
   size_t draft(size_t limit, int32_t* out) const;
   // The same with the evidence for each token, counting contexts of fewer than kCounted tokens.
   size_t draft(size_t limit, int32_t* out, Evidence* evidence);
+  // The same from where a copy left off, place().next(); 0 tokens where nothing is expected.
+  size_t draft_in_place(size_t limit, int32_t* out, Evidence* evidence);
+  const Place& place() const { return place_; }
   // Where that occurrence ends, counted from the oldest indexed token; kNone without a match.
   int32_t match_end() const;
 
@@ -105,11 +112,15 @@ class SuffixAutomaton {
   const EdgeBlocks& blocks() const { return blocks_; }
 
  private:
-  void add(int32_t token);
+  void add(int32_t token, size_t upcoming);
   void link_position(int32_t position);
   int32_t split(int32_t from, int32_t token, int32_t target);
   void count_contexts();
-  void weigh_draft(const int32_t* draft, size_t count, Evidence* evidence) const;
+  // What `limit` tokens from position `first` on are, going on past the end as a period would.
+  void copy(size_t first, size_t limit, int32_t* out) const;
+  // `context` are the last `length` tokens of the stream.
+  void weigh_draft(int32_t context, int32_t length, const int32_t* draft, size_t count,
+                   Evidence* evidence) const;
   void prefetch(const int32_t* upcoming) const;
   int32_t new_state(const State& state);
   void start();
@@ -123,6 +134,7 @@ class SuffixAutomaton {
   bool poisoned_ = false;
   int32_t last_ = 0;  // the state of the whole stream
   size_t transitions_ = 0;
+  Place place_;
   int32_t counted_ = 0;          // positions that are counted
   int32_t counting_ = 0;         // the state of the last tokens that are counted,
   int32_t counting_length_ = 0;  // of so many of them

@@ -27,6 +27,12 @@ class SuffixAutomaton:
     def match_length(self) -> int:
         """Tokens in the longest suffix that also occurs earlier."""
 
+    @property
+    def match_end(self) -> int:
+        """
+        Where the occurrence that is followed ends, in what is indexed; -1 for none.
+        """
+
     def draft(self, limit: int) -> list[int]:
         """At most ``limit`` tokens that followed the latest earlier occurrence."""
 
@@ -34,6 +40,15 @@ class SuffixAutomaton:
         """
         The same, and the evidence for each token as bytes, see ``evidence.h``.
         """
+
+    def weighed_draft_in_place(self, limit: int) -> tuple[list[int], bytes]:
+        """
+        The same from where a copy left off, see ``place.h``; none where nothing is expected.
+        """
+
+    @property
+    def place_agreed(self) -> int:
+        """Tokens that agree up to where a copy left off."""
 
     def freeze(self) -> FrozenAutomaton:
         """A compact, immutable index of the tokens indexed now."""
@@ -126,6 +141,15 @@ class FrozenCursor:
         """
         The same, and the evidence for each token as bytes, see ``evidence.h``.
         """
+
+    def weighed_draft_in_place(self, limit: int) -> tuple[list[int], bytes]:
+        """
+        The same from where a copy left off, see ``place.h``; none where nothing is expected.
+        """
+
+    @property
+    def place_agreed(self) -> int:
+        """Tokens that agree up to where a copy left off."""
 
 class GgufError(ValueError):
     pass

@@ -231,6 +231,24 @@ def test_replays_of_every_policy_repeat_themselves(name):
     assert first["a"].tokens == 2 * 119
 
 
+def test_material_is_announced_to_policies_that_predict_and_to_no_other():
+    text = list(range(3, 23))
+    made = Turn(np.array(text, dtype=np.int32), True, material=np.array(text, dtype=np.int32))
+    lines = [stream(turn([1, 2], target=False), made)]
+    bench = Bench(30, COST_CURVES["flat"])
+
+    def replayed(name):
+        policy = POLICIES[name]
+        make = policy.open(bench)
+        return replay(lines, make, bench.cost, max_draft=policy.max_draft, predict=policy.predicts)[
+            "group"
+        ]
+
+    assert replayed("calibrated").accepted == 0
+    told = replayed("calibrated-prediction")
+    assert (told.tokens, told.steps, told.accepted) == (19, 2, 18)
+
+
 def test_tallies_add_up():
     total = Tally()
     total.add(Tally(1, 2, 3, 1, Counter({4: 1})))

@@ -73,3 +73,15 @@ def test_what_a_template_reads_besides_can_be_given():
         for values in (None, {"enable_thinking": False})
     ]
     assert ends == [f"{ends[1]}<think>", ends[1]]
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, from_metadata(SPM)])
+def test_what_an_answer_is_made_from_comes_with_its_turn(tokenizer):
+    text = ModelText(tokenizer, ChatTemplate(None, tokenizer))
+    with_material = Dialogue("edit", TALK[1:3], material="hi there")
+    turns = encode_dialogue("edits", with_material, text).turns
+    given, target = turns[:2]
+    assert given.material is None
+    assert target.material.tolist() == tokenizer.encode("hi there", add_special=False)
+    without = encode_dialogue("edits", Dialogue("", TALK[1:3]), text).turns
+    assert all(turn.material is None for turn in without)

@@ -17,6 +17,7 @@ from maglio.draft.calibration import (
     row_of,
 )
 from maglio.draft.cascade import Cascade
+from maglio.draft.member import kind_of
 from maglio.draft.registry import Setting, calibrated
 from maglio.draft.source import Draft, Step
 from maglio.economics.allot import allot
@@ -29,6 +30,7 @@ FREE = CostCurve([(1, 1.0), (100, 1.0)])
 DEAR = CostCurve([(1, 1.0), (2, 3.0)])
 DOCUMENT = list(range(10, 90))
 REFERENCE = "reference:0"
+IN_PLACE = "reference in place"
 
 
 def cascade_of(policy: CalibratedPolicy, *, n_vocab: int = 1000, **members) -> Cascade:
@@ -53,6 +55,12 @@ def forecast(agreed: int, tokens, evidence=None) -> Forecast:
 
 def hazard(calibration: Calibration, agreed: int, evidence: int = 0) -> float:
     return calibration.hazard(forecast(agreed, [1], bytes([evidence])).cells[0])
+
+
+def hazards_in_document(match: int, n: int) -> list[float]:
+    """What a document promises at first: from the third token on, it is copied in order."""
+    kind, agreed = ("reference", match) if match < 3 else ("reference in place", 1 + match)
+    return [PRIORS[kind][row_of(agreed + j)][0] for j in range(n)]
 
 
 def tried(calibration: Calibration, agreed: int) -> tuple[float, float]:
@@ -87,7 +95,7 @@ costs = st.lists(st.floats(0.0, 0.5), min_size=2, max_size=17).map(
 def test_the_draft_has_the_length_with_the_most_expected_tokens_for_its_cost(cost, match, limit):
     source = cascade_of(CalibratedPolicy(cost))
     source.observe(prompt(DOCUMENT[:match]))
-    hazards = [PRIORS["reference"][row_of(match + j)][0] for j in range(limit)]
+    hazards = hazards_in_document(match, limit)
     gains = [1.05]  # a plain step, and what a draft has to gain on it
     for k in range(1, limit + 1):
         expected, p = 1.0, 1.0
@@ -102,7 +110,7 @@ def test_a_draft_comes_with_the_odds_of_its_tokens():
     source = cascade_of(CalibratedPolicy(FREE))
     source.observe(prompt(DOCUMENT[:3]))
     odds = source.propose([], 4).odds
-    assert odds == pytest.approx([PRIORS["reference"][row_of(3 + j)][0] for j in range(4)])
+    assert odds == pytest.approx(hazards_in_document(3, 4))
 
 
 def test_a_draft_must_gain_the_margin():
@@ -141,13 +149,13 @@ def test_a_source_is_learnt_about_while_it_does_not_draft():
     source = cascade_of(policy)
     source.observe(prompt(DOCUMENT[:3]))
     assert proposed(source, 8) is None
-    calibration = policy._calibration(REFERENCE)
-    before = hazard(calibration, 3)
+    calibration = policy._calibration(REFERENCE, IN_PLACE)
+    before = hazard(calibration, 4)
     for _ in range(40):
         assert proposed(source, 8) is None
         source.observe(plain(DOCUMENT[3]))
         source.observe(prompt([1, *DOCUMENT[:3]]))
-    assert hazard(calibration, 3) > max(0.85, before)
+    assert hazard(calibration, 4) > max(0.85, before)
     assert sum(calibration._tried) == 40
 
 
@@ -171,7 +179,7 @@ def test_half_of_what_shifts_a_turn_is_forgotten_at_the_next_prompt():
     for token in DOCUMENT[1:20]:
         source.propose([], 1)
         source.observe(plain(token))
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     shift = calibration._shift
     assert shift > 0
     draft = source.propose([], 1)
@@ -200,7 +208,7 @@ def test_a_prompt_after_an_interrupted_step_begins_a_turn():
     policy = CalibratedPolicy(FREE)
     source = cascade_of(policy)
     source.observe(prompt(DOCUMENT[:5]))
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, "reference")
     calibration._shift = 1.0
     assert source.propose([], 8) is not None
     source.observe(prompt([1, 2, 3]))  # the forward never happened
@@ -238,12 +246,13 @@ def test_calibrations_are_kept_by_kind_and_go_on_in_the_next_stream():
         source.observe(prompt(DOCUMENT[:3]))
         source.propose([], 1)
         source.observe(plain(DOCUMENT[3]))
-    assert tried(calibrations.of("reference"), 3) == (2, 2)
+    assert tried(calibrations.of(IN_PLACE), 4) == (2, 2)
     for name in ("conversation", "recycling", "reference:0", "reference:1"):
-        assert policies[0]._calibration(name) is policies[1]._calibration(name)
+        kind = kind_of(name)
+        assert policies[0]._calibration(name, kind) is policies[1]._calibration(name, kind)
     assert calibrations.of("conversation") is not calibrations.of("recycling")
     alone = CalibratedPolicy(FREE)
-    assert alone._calibration("conversation") is not calibrations.of("conversation")
+    assert alone._calibration("conversation", "conversation") is not calibrations.of("conversation")
 
 
 def test_evidence_in_one_cell_shifts_the_others():
@@ -270,7 +279,7 @@ def test_what_was_never_tried_is_not_learnt():
     source.observe(prompt(DOCUMENT[:3]))
     draft = source.propose([], 8)
     source.observe(prompt(DOCUMENT[3:9]))  # the draft was lost, and its tokens were given
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, IN_PLACE)
     assert sum(calibration._tried) == 0
     draft = source.propose([], 8)
     source.observe(verified(draft, DOCUMENT[9:17]).first(1))
@@ -284,10 +293,10 @@ def test_new_references_start_from_the_built_in_table():
         source.observe(prompt(DOCUMENT[:3]))
         source.propose([], 8)
         source.observe(plain(1))
-    assert sum(policy._calibration(REFERENCE)._tried) > 0
+    assert sum(policy._calibration(REFERENCE, IN_PLACE)._tried) > 0
     source.clear_references()
     source.add_reference(DOCUMENT)
-    calibration = policy._calibration(REFERENCE)
+    calibration = policy._calibration(REFERENCE, IN_PLACE)
     assert sum(calibration._tried) == calibration._shift == 0
 
 
@@ -310,7 +319,7 @@ def test_a_longer_match_that_promises_less_does_not_draft():
     source.observe(prompt([DOCUMENT[2], 500, *DOCUMENT[:3]]))
     assert proposed(source, 1) == (REFERENCE, [DOCUMENT[3]])
     for _ in range(200):
-        policy._calibration(REFERENCE).learn(forecast(3, [1]), [2])
+        policy._calibration(REFERENCE, IN_PLACE).learn(forecast(4, [1]), [2])
     assert proposed(source, 1) == ("conversation", [500])
 
 

@@ -102,10 +102,11 @@ def test_rewound_it_is_as_if_nothing_else_had_been(text, stream, prompt, cuts):
     fresh = PredictionMember(PredictedText(array(text)), prompt)
     for token in followed:  # one by one or many at once
         fresh.follow(array([token]))
-    assert made.weighed_draft(9) == fresh.weighed_draft(9)
+    assert made.guesses(9) == fresh.guesses(9)
     assert made.match_length == fresh.match_length
-    drafted, evidence = made.weighed_draft(9)
-    assert len(drafted) == len(evidence)
+    drafted = made.draft(9)
+    assert [guess.tokens for guess in made.guesses(9)] == ([drafted] if drafted else [])
+    assert all(len(guess.evidence) == len(drafted) for guess in made.guesses(9))
     assert not drafted or any(text[i : i + len(drafted)] == drafted for i in range(len(text)))
 
 

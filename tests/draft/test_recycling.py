@@ -136,7 +136,7 @@ def test_ids_outside_the_vocabulary_are_refused_and_change_nothing():
 def test_a_chain_has_the_evidence_of_one_sight():
     table = RecyclingMember(5)
     table.follow(np.array([1, 2, 3, 1], dtype=np.int32))
-    assert table.weighed_draft(4) == ([2, 3, 1, 2], bytes(4))
+    assert table.guesses(4) == (("recycling", 0, [2, 3, 1, 2], bytes(4)),)
     assert table.match_length == 0
 
 

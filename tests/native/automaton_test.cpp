@@ -150,6 +150,7 @@ void evidence_is_what_counting_the_contexts_gives() {
       if (below(3) != 0) continue;  // so that counts lag behind the structure
       int32_t draft[20];
       Evidence evidence[20];
+      CHECK(index.draft_in_place(20, draft, evidence) % 20 == 0);
       const size_t count = index.draft(20, draft, evidence);
       if (count == 0) continue;
       Tokens context(t.begin() + i + 1 - index.match_length(), t.begin() + i + 1);
@@ -267,6 +268,7 @@ void use(const std::shared_ptr<const FrozenAutomaton>& index, const Tokens& docu
     for (const int32_t token : document) {
       cursor.advance(token);
       CHECK(cursor.draft(draft.size(), draft.data(), evidence.data()) <= document.size());
+      CHECK(cursor.draft_in_place(draft.size(), draft.data(), evidence.data()) <= document.size());
       CHECK(cursor.match_length() >= 0);
     }
   }
@@ -317,6 +319,8 @@ void a_body_that_changes_after_its_check_ends_every_walk() {
         (*body)[below(words)] = value;
         cursor.advance(token);
         CHECK(cursor.draft(draft.size(), draft.data(), evidence.data()) <= document.size());
+        CHECK(cursor.draft_in_place(draft.size(), draft.data(), evidence.data()) <=
+              document.size());
         CHECK(cursor.match_length() >= 0);
       }
     }

@@ -113,7 +113,8 @@ class _Probe:
         if match > 0:
             bucket = bisect_left(BUCKET_ENDS, match)
             yield self._cells[bucket], *self._conversation.weighed_draft(1 + FOLLOWING)
-        yield self._cells[-1], *self._recycling.weighed_draft(1 + FOLLOWING)
+        draft = self._recycling.draft(1 + FOLLOWING)
+        yield self._cells[-1], draft, bytes(len(draft))
 
     def _commit(self, turn: Turn, begin: int, end: int) -> None:
         tokens = np.ascontiguousarray(turn.tokens[begin:end])

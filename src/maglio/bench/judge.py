@@ -108,7 +108,13 @@ def judge(
             tallies = blind.get(name)
             if tallies is None:
                 open_source = policy.open(Bench(n_vocab, curve))
-                replayed = replay(data.streams, open_source, curve, max_draft=policy.max_draft)
+                replayed = replay(
+                    data.streams,
+                    open_source,
+                    curve,
+                    max_draft=policy.max_draft,
+                    predict=policy.predicts,
+                )
                 tallies = _with_total(replayed)
                 if not policy.uses_cost:
                     blind[name] = tallies

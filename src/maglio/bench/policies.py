@@ -44,11 +44,13 @@ class Policy:
         open: begins a data set; what it returns makes the source of each stream in turn.
         max_draft: most draft tokens of a step.
         uses_cost: whether the cost of a forward changes its drafts.
+        predicts: whether it is told what an answer is made from, as a prediction.
     """
 
     open: Callable[[Bench], MakeSource]
     max_draft: int = 16
     uses_cost: bool = False
+    predicts: bool = False
 
 
 class NoDrafts(DraftSource):
@@ -107,6 +109,9 @@ POLICIES: Mapping[str, Policy] = {
     "calibrated": Policy(partial(_built_in, make=calibrated()), uses_cost=True),
     "calibrated-history": Policy(
         partial(_built_in, make=calibrated(), history=True), uses_cost=True
+    ),
+    "calibrated-prediction": Policy(
+        partial(_built_in, make=calibrated()), uses_cost=True, predicts=True
     ),
     "suffix-only": Policy(partial(_built_in, make=record(recycling=False))),
     "recycling": Policy(partial(_built_in, make=record(conversation=False))),

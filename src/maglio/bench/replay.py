@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from maglio.bench.stream import Ids, TokenStream, Turn
 from maglio.decode.drafter import StreamView
+from maglio.draft.cascade import Cascade
 from maglio.draft.source import Draft, DraftSource, Step
 from maglio.economics.allot import allot
 from maglio.economics.cost import CostModel
@@ -72,6 +73,7 @@ def replay(
     cost: CostModel,
     *,
     max_draft: int,
+    predict: bool = False,
 ) -> dict[str, Tally]:
     """Replay every stream against a source of its own.
 
@@ -80,24 +82,32 @@ def replay(
         make: returns the source for the next stream.
         cost: what a forward costs; cuts drafts that come with odds.
         max_draft: most draft tokens of a step.
+        predict: whether a target's material is announced to the source as its prediction.
 
     Returns:
         The counts by group, in the order of first appearance.
     """
     tallies: dict[str, Tally] = {}
     for stream in streams:
-        replayed = replay_stream(stream, make(), cost, max_draft=max_draft)
+        replayed = replay_stream(stream, make(), cost, max_draft=max_draft, predict=predict)
         tallies.setdefault(stream.group, Tally()).add(replayed)
     return tallies
 
 
 def replay_stream(
-    stream: TokenStream, source: DraftSource, cost: CostModel, *, max_draft: int
+    stream: TokenStream,
+    source: DraftSource,
+    cost: CostModel,
+    *,
+    max_draft: int,
+    predict: bool = False,
 ) -> Tally:
     """Replay one stream turn by turn; every target turn is generated, the others are given."""
     seat = _Seat(source, cost, max_draft)
     for turn in stream.turns:
         if turn.is_target:
+            if predict:
+                seat.expect(turn)
             seat.generate(turn)
         else:
             seat.give(turn)
@@ -120,6 +130,11 @@ class _Seat:
         if self._candidates(turn) is not None:
             self._commit(Step(()), turn, 0, len(turn.tokens))
         self._commit(Step(turn.tokens.tolist()))  # with the rows it would not look like a prompt
+
+    def expect(self, turn: Turn) -> None:
+        """Announce what the turn is made from, as a caller would who knows it."""
+        if turn.material is not None and isinstance(self._source, Cascade):
+            self._source.predict(turn.material, begin=len(self._committed))
 
     def generate(self, turn: Turn) -> None:
         """A turn that is generated. Its first token comes with the prefill."""

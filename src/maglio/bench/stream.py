@@ -30,11 +30,13 @@ class Turn:
         is_target: whether the model generates them; the others are given to it.
         candidates: int32 ``(n, m)``, best first: row ``i`` follows ``tokens[i]``. ``None`` when
             no model was at hand.
+        material: the text that a target is made from, such as code to edit; ``None`` if unknown.
     """
 
     tokens: Ids
     is_target: bool
     candidates: Ids | None = None
+    material: Ids | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class ModelText:
 
 def _chat_turns(dialogue: Dialogue, text: ModelText) -> Iterator[Turn]:
     messages = _as_dicts(dialogue.messages)
+    material = _material(dialogue, text.tokenizer)
     known = Rendered()
     given = 0  # ids of the stream so far
     for index, message in enumerate(dialogue.messages):
@@ -114,19 +117,20 @@ def _chat_turns(dialogue: Dialogue, text: ModelText) -> Iterator[Turn]:
         after = text.encoder.prompt(messages[: index + 1], known, opens_answer=False).ids
         end = [token for token in after[len(known.ids) :][:1] if token in text.tokenizer.eog_ids]
         if len(body) + len(end) > 0:
-            yield _turn([*body, *end], True)
+            yield _turn([*body, *end], True, material)
         given = len(known.ids) + len(end)
 
 
 def _paragraphs(dialogue: Dialogue, tokenizer: Tokenizer) -> Iterator[Turn]:
     gap = tokenizer.encode("\n\n", add_special=False)
+    material = _material(dialogue, tokenizer)
     for message in dialogue.messages:
         body = tokenizer.encode(message.text, add_special=False)
         if message.role != "assistant":
             yield _turn([*body, *gap], False)
             continue
         if body:
-            yield _turn(body, True)
+            yield _turn(body, True, material)
         yield _turn(gap, False)
 
 
@@ -134,5 +138,11 @@ def _as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.text} for message in messages]
 
 
-def _turn(tokens: Sequence[int], is_target: bool) -> Turn:
-    return Turn(np.array(tokens, dtype=np.int32), is_target)
+def _material(dialogue: Dialogue, tokenizer: Tokenizer) -> Ids | None:
+    if not dialogue.material:
+        return None
+    return np.array(tokenizer.encode(dialogue.material, add_special=False), dtype=np.int32)
+
+
+def _turn(tokens: Sequence[int], is_target: bool, material: Ids | None = None) -> Turn:
+    return Turn(np.array(tokens, dtype=np.int32), is_target, material=material)

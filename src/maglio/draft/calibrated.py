@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maglio.checks import MAX_TOKEN_ID, check_int, check_real
 from maglio.draft.calibration import Calibration, Calibrations, Forecast
-from maglio.draft.member import Member, kind_of
+from maglio.draft.member import Guess, Member
 from maglio.draft.source import Draft, Step
 from maglio.economics.cost import CostModel
 from maglio.economics.gate import CALIBRATED_GATE
@@ -17,7 +17,7 @@ _NEGLIGIBLE = 0.01
 
 
 class _Pending(NamedTuple):
-    """What a member would draft, to be compared with what is committed."""
+    """A guess of a member, to be compared with what is committed."""
 
     calibration: Calibration
     forecast: Forecast
@@ -26,10 +26,10 @@ class _Pending(NamedTuple):
 class CalibratedPolicy:
     """Drafts the tokens that maximise ``(1 + expected accepted) / cost(1 + k)``.
 
-    ``k = 0``, a plain step, is a choice like any other. Of the members that match, however little,
-    the one that promises most drafts, ties go to the first; recycling drafts where none does.
-    Every member's draft is compared with what is committed, whether it was verified or not, so a
-    member that is not worth drafting from is still learnt about, at no cost in rows.
+    ``k = 0``, a plain step, is a choice like any other. Of all guesses of all members, the one that
+    promises most drafts, ties go to the first; recycling drafts where nobody else has a guess.
+    Every guess is compared with what is committed, whether it was verified or not, so a kind of
+    guess that is not worth drafting is still learnt about, at no cost in rows.
 
     Args:
         cost: what a forward costs.
@@ -56,7 +56,7 @@ class CalibratedPolicy:
         check_int("max_recycled", max_recycled, 1, MAX_TOKEN_ID)
         self._cost = cost
         self._shared = calibrations
-        self._own: dict[str, Calibration] = {}
+        self._own: dict[tuple[str, str], Calibration] = {}  # by member and kind of guess
         self._margin = margin
         self._max_recycled = max_recycled
         self._forecasts: list[_Pending] = []
@@ -70,17 +70,17 @@ class CalibratedPolicy:
         self._forecasts.clear()
         best: Draft | None = None
         best_gain = 1.0 + self._margin
-        for member, agreed, most in self._candidates(matching, recycling, limit):
-            calibration = self._calibration(member.name)
-            forecast = Forecast.of(agreed, *member.weighed_draft(most))
+        for name, guess in self._guesses(matching, recycling, limit):
+            calibration = self._calibration(name, guess.kind)
+            forecast = Forecast.of(guess.agreed, guess.tokens, guess.evidence)
             self._forecasts.append(_Pending(calibration, forecast))
             odds, gain = self._worth(calibration, forecast)
             if gain > best_gain:
-                best, best_gain = Draft(forecast.tokens, member.name, odds), gain
+                best, best_gain = Draft(forecast.tokens, name, odds), gain
         return best
 
     def learn(self, step: Step) -> None:
-        """Compare what every member would have drafted with what was committed."""
+        """Compare every guess with what was committed."""
         if not step.fed:  # a prompt, which nobody predicted
             if self._answering:
                 self._begin_turn()
@@ -96,23 +96,24 @@ class CalibratedPolicy:
 
     def forget(self, name: str) -> None:
         """A new member starts from the built-in table, or from what streams share of its kind."""
-        self._own.pop(name, None)
+        for key in [key for key in self._own if key[0] == name]:
+            del self._own[key]
 
-    def _candidates(
+    def _guesses(
         self, matching: Sequence[Member], recycling: Member | None, limit: int
-    ) -> Iterator[tuple[Member, int, int]]:
-        """The members that may draft, the tokens that agree, and the most they may draft.
+    ) -> Iterator[tuple[str, Guess]]:
+        """All guesses, with the names of their members.
 
-        Recycling is asked only where not even one token matches: a match is right more often.
+        Recycling is asked only where nobody else has a guess: a match is right more often.
         """
         found = False
         for member in matching:
-            match = member.match_length
-            if match > 0:
+            for guess in member.guesses(limit):
                 found = True
-                yield member, match, limit
+                yield member.name, guess
         if recycling is not None and not found:
-            yield recycling, 0, min(limit, self._max_recycled)
+            for guess in recycling.guesses(min(limit, self._max_recycled)):
+                yield recycling.name, guess
 
     def _worth(self, calibration: Calibration, forecast: Forecast) -> tuple[list[float], float]:
         """The odds of a draft, and the tokens per plain step's time at its best length alone."""
@@ -131,13 +132,13 @@ class CalibratedPolicy:
                 break
         return odds, best
 
-    def _calibration(self, name: str) -> Calibration:
-        """What is known of a member; members of a kind share it if streams do."""
+    def _calibration(self, name: str, kind: str) -> Calibration:
+        """What is known of a kind of guess; members share it if streams do."""
         if self._shared is not None:
-            return self._shared.of(kind_of(name))
-        found = self._own.get(name)
+            return self._shared.of(kind)
+        found = self._own.get((name, kind))
         if found is None:
-            found = self._own[name] = Calibration(kind_of(name))
+            found = self._own[name, kind] = Calibration(kind)
         return found
 
     def _begin_turn(self) -> None:

@@ -103,7 +103,8 @@ class Cascade(DraftSource):
         self._references: list[Member] = []
         self._history: list[Member] = []
         if history is not None and history.max_token < n_vocab:
-            self._history.append(ReferenceMember("history", history))
+            # Answers are not copied along one another (docs/lab/drafting.md).
+            self._history.append(ReferenceMember("history", history, in_order=False))
         self._recycling: RecyclingMember | None = None
         if recycling:
             self._recycling = RecyclingMember(n_vocab, pair_slots=pair_slots)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maglio._core import SuffixAutomaton
 from maglio.checks import check_int
-from maglio.draft.member import Ids
+from maglio.draft.in_place import in_place_first
+from maglio.draft.member import Guess, Ids
 
 DEFAULT_TOKEN_CAP = 1 << 22
 """Tokens of a stream kept in reach: about 240 MB of index when full."""
@@ -14,7 +17,8 @@ REWOUND_TOKENS = 1 << 18
 
 
 class ConversationMember:
-    """Continues the latest earlier occurrence of the stream's longest suffix.
+    """Continues where the stream left off copying from its past, and the latest earlier occurrence
+    of its longest suffix.
 
     If memory runs out, it forgets everything and drafts nothing from then on: an index is not a
     reason to stop a generation.
@@ -46,9 +50,9 @@ class ConversationMember:
         """See :class:`~maglio.draft.member.Member`."""
         return self._level().draft(limit)
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+    def guesses(self, limit: int) -> Sequence[Guess]:
         """See :class:`~maglio.draft.member.Member`."""
-        return self._level().weighed_draft(limit)
+        return in_place_first(self.name, self._level(), limit)
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""

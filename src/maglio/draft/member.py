@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32]
+
+
+class Guess(NamedTuple):
+    """How the stream might go on.
+
+    Attributes:
+        kind: what its odds depend on beside agreement and evidence: a key of
+            :data:`~maglio.draft.calibration.PRIORS`.
+        agreed: tokens that agree before it.
+        tokens: what may come next.
+        evidence: a class of :data:`~maglio.draft.calibration.EVIDENCE` for each token.
+    """
+
+    kind: str
+    agreed: int
+    tokens: list[int]
+    evidence: bytes
 
 
 class Member(Protocol):
@@ -27,8 +45,8 @@ class Member(Protocol):
         """At most ``limit`` tokens that may follow the stream."""
         ...
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
-        """The same, and a class of :data:`~maglio.draft.calibration.EVIDENCE` for each token."""
+    def guesses(self, limit: int) -> Sequence[Guess]:
+        """The ways the stream might go on, at most ``limit`` tokens each; none twice."""
         ...
 
     def follow(self, tokens: Ids) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from maglio.draft.member import Ids
+from maglio.draft.member import Guess, Ids
 
 NAME = "prediction"
 
@@ -91,10 +91,12 @@ class PredictionMember:
         """See :class:`~maglio.draft.member.Member`."""
         return self._text[self._place : self._place + limit] if self.match_length else []
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+    def guesses(self, limit: int) -> Sequence[Guess]:
         """See :class:`~maglio.draft.member.Member`; the evidence is how the place was found."""
         tokens = self.draft(limit)
-        return tokens, bytes([self._way]) * len(tokens)
+        if not tokens:
+            return ()
+        return (Guess(NAME, self.match_length, tokens, bytes([self._way]) * len(tokens)),)
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""

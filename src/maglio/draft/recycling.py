@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maglio._core import Recycling
-from maglio.draft.member import Ids
+from maglio.draft.member import Guess, Ids
 from maglio.errors import InvalidArgumentError, OutOfMemoryError
 from maglio.tokens import token_array
 
@@ -90,10 +90,10 @@ class RecyclingMember:
         """The chain of best successors after the stream, at most ``limit`` tokens."""
         return self._native.draft(limit)
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+    def guesses(self, limit: int) -> Sequence[Guess]:
         """The same chain; the table counts nothing, so every token has the evidence ``once``."""
         tokens = self._native.draft(limit)
-        return tokens, bytes(len(tokens))
+        return (Guess(self.name, 0, tokens, bytes(len(tokens))),) if tokens else ()
 
     def topk_of(self, token: int) -> list[int]:
         """Candidates after ``token``, best first; empty if none was seen.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from maglio._core import FrozenAutomaton
-from maglio.draft.member import Ids
+from maglio.draft.in_place import by_match, in_place_first
+from maglio.draft.member import Guess, Ids, kind_of
 from maglio.errors import IndexFileError, InvalidArgumentError, OutOfMemoryError
 from maglio.files import replacing
 from maglio.tokens import Tokens, token_array
@@ -20,11 +22,13 @@ class ReferenceMember:
     Args:
         name: as reported to users.
         document: the index.
+        in_order: whether the stream may copy along it, so that where a copy left off is a guess.
     """
 
-    def __init__(self, name: str, document: FrozenAutomaton) -> None:
+    def __init__(self, name: str, document: FrozenAutomaton, *, in_order: bool = True) -> None:
         self.name = name
         self._document = document
+        self._in_order = in_order
         self._cursor = document.cursor()
 
     @property
@@ -36,9 +40,12 @@ class ReferenceMember:
         """See :class:`~maglio.draft.member.Member`."""
         return self._cursor.draft(limit)
 
-    def weighed_draft(self, limit: int) -> tuple[list[int], bytes]:
+    def guesses(self, limit: int) -> Sequence[Guess]:
         """See :class:`~maglio.draft.member.Member`."""
-        return self._cursor.weighed_draft(limit)
+        kind, cursor = kind_of(self.name), self._cursor
+        return (
+            in_place_first(kind, cursor, limit) if self._in_order else by_match(kind, cursor, limit)
+        )
 
     def follow(self, tokens: Ids) -> None:
         """See :class:`~maglio.draft.member.Member`."""
