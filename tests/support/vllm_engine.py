@@ -67,10 +67,21 @@ class Engine:
 
     @property
     def drafts(self) -> Drafts:
-        """What was drafted so far, as vLLM counts it."""
-        counts = {metric.name: getattr(metric, "value", 0) for metric in self.llm.get_metrics()}
-        names = ("vllm:spec_decode_num_draft_tokens", "vllm:spec_decode_num_accepted_tokens")
-        return Drafts(*(int(counts.get(name, 0)) for name in names))
+        """What was drafted so far, as vLLM counts it.
+
+        Its public counts are those of the engine that was made last in a process.
+        """
+        loggers = self.llm.llm_engine.logger_manager.stat_loggers
+        [counts] = [x.spec_decoding_prom for x in loggers if hasattr(x, "spec_decoding_prom")]
+        return Drafts(
+            *(
+                sum(int(counter._value.get()) for counter in getattr(counts, name, {}).values())
+                for name in (
+                    "counter_spec_decode_num_draft_tokens",
+                    "counter_spec_decode_num_accepted_tokens",
+                )
+            )
+        )
 
     def close(self) -> None:
         """End its processes."""
