@@ -6,7 +6,7 @@
 CHECKPOINT is a folder; ``scripts/gguf_to_checkpoint.py - FOLDER`` writes one of SmolLM2. Engines
 are alive at once and take turns, a kind of task after the other. Each round has prompts of its own,
 so what a method remembers of earlier requests is what it would remember in use. ``none`` is vLLM
-without drafts, as it runs by default. Requests are greedy; how many got the tokens of ``none`` is
+without drafts. Requests are greedy; how many got the tokens of ``none`` is
 printed too, since rounding may decide between two tokens that are about equally probable.
 
 ``suffix`` needs the package arctic-inference in the same environment; without it, it is left out.

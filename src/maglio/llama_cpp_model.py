@@ -135,14 +135,19 @@ def open_llama_cpp(
 def _known_tokenizer(file: ModelFile) -> Tokenizer | None:
     """Maglio's own tokenizer, where it knows the vocabulary.
 
-    llama.cpp ends the process where two tokens are the same, which Maglio's own checks too.
+    llama.cpp ends the process where two tokens are the same. It reads one up to a NUL, and names
+    one that is empty.
     """
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, list):
+        read = {str(t).split("\0")[0] or f"[EMPTY_{i}]" for i, t in enumerate(tokens)}
+        if len(read) != len(tokens) or not tokens:
+            raise file.error("its vocabulary is empty, or has a token twice")
     try:
         return read_tokenizer(file)
     except UnsupportedModelError:
-        tokens = file.metadata.get("tokenizer.ggml.tokens")
-        if not isinstance(tokens, list) or len(set(tokens)) != len(tokens) or not tokens:
-            raise file.error("its vocabulary is empty, or has a token twice") from None
+        if not isinstance(tokens, list):
+            raise file.error("it has no vocabulary") from None
         return None
 
 

@@ -17,6 +17,7 @@ HEADER = Header(
     FieldModel("m.gguf", 5, "0a"),
     FieldMachine("a processor", 2, "avx2", 12.5),
     threads=2,
+    n_ctx=512,
     max_tokens=4,
     rounds=1,
     started="2026-12-01T12:00:00+00:00",

@@ -48,9 +48,13 @@ def test_every_command_that_loads_a_model_has_the_options_of_engines():
     commands = [GROUP.commands[name] for name in LOADING]
     commands += [GROUP.commands["bench"].commands[name] for name in BENCHES]
     for command in commands:
-        assert flags(command) >= {"--engine", "--engine-option", "--threads", "--kv-cache"}
-    for command in commands:
-        assert ("--exact" in flags(command)) == (command.name not in ("doctor", "probe"))
+        assert flags(command) >= {
+            "--engine",
+            "--engine-option",
+            "--exact",
+            "--threads",
+            "--kv-cache",
+        }
 
 
 def test_an_engine_that_is_not_there_is_named_with_those_that_are(path, monkeypatch, capsys):

@@ -40,6 +40,7 @@ def runs(tmp_path_factory):
         HEADER.model,
         HEADER.machine,
         1,
+        HEADER.n_ctx,
         40,
         1,
         "",

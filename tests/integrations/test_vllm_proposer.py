@@ -400,7 +400,7 @@ def test_a_batch_in_which_no_draft_can_pay_is_not_even_looked_at():
 
 def slow(rows, requests):
     """Seconds of a step where verifying costs far more than the table says."""
-    return 1.0 if rows == requests else 3.5
+    return 1.0 if rows == requests else 6.0
 
 
 def as_the_table_says(rows, requests):
@@ -430,7 +430,7 @@ def test_times_of_steps_switch_drafts_off_where_verifying_is_slow():
             twin.add(*(halting(str(i)) for i in range(n)))
             twin.run()
             counts[name] = twin.drafted
-        assert counts["slow"] < counts["not timed"] / 2
+        assert counts["slow"] < 0.6 * counts["not timed"]  # 32 verify steps come first
         assert counts["as expected"] > 0.8 * counts["not timed"]
 
 

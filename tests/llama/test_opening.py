@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from maglio.cli.app import app
 from maglio.economics.cost import FLAT_COST
 from maglio.engine.registry import engine_names
 from maglio.errors import (
+    ExactnessError,
     InvalidArgumentError,
     MaglioError,
     ModelFileError,
@@ -23,7 +25,7 @@ from maglio.errors import (
     UnsupportedModelError,
 )
 from maglio.llama_cpp_tokenizer import LlamaCppTokenizer
-from support.chat_model import write_chat_model
+from support.chat_model import vocabulary, write_chat_model
 from support.gguf_bytes import RawGguf
 from support.models import Shape, write_model
 
@@ -137,6 +139,44 @@ def test_what_the_native_engine_does_not_run_is_run_on_llama_cpp_and_said_once(
     assert model.engine.name == "llama.cpp"
     expected = maglio.load(chat_path, n_ctx=256, threads=1).generate("an ant", max_tokens=8)
     assert model.generate("an ant", max_tokens=8).text == expected.text
+
+
+def test_an_option_of_the_native_engine_alone_does_not_stop_the_other(unknown_path):
+    with pytest.warns(RuntimeWarning, match="runs on llama.cpp instead"):
+        model = maglio.load(unknown_path, n_ctx=256, threads=1, cache=True)
+    assert model.engine.name == "llama.cpp"
+
+
+@pytest.mark.parametrize("n_ctx", [4, 32, 40])
+def test_exact_settings_are_found_for_a_short_context_too(chat_path, n_ctx):
+    if n_ctx < 32:
+        with pytest.raises(ExactnessError, match="too short to try anything"):
+            load(chat_path, n_ctx=n_ctx, exact="require")
+        return
+    model = load(chat_path, n_ctx=n_ctx, exact="require")
+    assert model.engine.n_ctx == n_ctx
+    assert model.engine.exactness == "bitwise"
+
+
+def test_a_paused_stream_does_not_hold_up_other_threads(chat_path):
+    model = load(chat_path)
+    stream = model.stream("an ant", max_tokens=8)
+    next(stream)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(model.generate, "an ant", max_tokens=8).result()
+    assert other.text == model.generate("an ant", max_tokens=8).text
+
+
+@pytest.mark.parametrize("twins", [("same", "same\0other"), ("", "[EMPTY_{}]")])
+def test_tokens_that_llama_cpp_reads_as_the_same_are_refused(chat_path, tmp_path, twins):
+    raw = RawGguf.read(chat_path)
+    tokens = list(vocabulary()["tokenizer.ggml.tokens"])
+    tokens[-2], tokens[-1] = twins[0], twins[1].format(len(tokens) - 2)
+    raw.set("tokenizer.ggml.tokens", tokens)
+    path = tmp_path / "twins.gguf"
+    path.write_bytes(raw.to_bytes())
+    with pytest.raises(ModelFileError, match="twice"):
+        load(path)
 
 
 def test_what_neither_runs_is_refused_by_both(unknown_path, tmp_path):

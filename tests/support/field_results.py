@@ -35,6 +35,7 @@ def header(**changes: Any) -> Header:
         "model": FieldModel("tiny.gguf", 98_000_000, "0123456789abcdef" * 4),
         "machine": FieldMachine("A processor", 2, "avx2", 18.04),
         "threads": 2,
+        "n_ctx": 2048,
         "max_tokens": 101,
         "rounds": 2,
         "started": "2026-12-01T12:00:00+00:00",

@@ -153,7 +153,7 @@ def field(
             "--ctx-size",
             "-c",
             "--n-ctx",
-            help="Context in tokens; longer prompts do not come.",
+            help="Context in tokens; longer prompts are left out.",
             min=64,
         ),
     ] = 4096,
@@ -174,6 +174,8 @@ def field(
         _list(entries, kinds)
         return
     file = _gguf(model.find())
+    # No contestant is asked for more than what the model was trained for.
+    n_ctx = min(n_ctx, file.integer(f"{file.text('general.architecture')}.context_length", n_ctx))
     tokenizer = read_tokenizer(file)
     text = ModelText(tokenizer, ChatTemplate(read_chat_template(file), tokenizer))
     for entry in entries:
@@ -283,6 +285,7 @@ def _header(path: Path, running: Field, entries: Sequence[Entry]) -> Header:
         field_model(path),
         field_machine(),
         running.threads,
+        running.n_ctx,
         running.max_tokens,
         running.rounds,
         datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -95,6 +95,7 @@ def _header(path: Path, threads: int) -> Header:
         model=field_model(path),
         machine=field_machine(),
         threads=threads,
+        n_ctx=0,
         max_tokens=0,
         rounds=0,
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),

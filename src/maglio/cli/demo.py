@@ -1,4 +1,4 @@
-"""``maglio demo``: what drafting gains, on three questions, before one's eyes."""
+"""``maglio demo``: what drafting gains, on three questions."""
 
 from __future__ import annotations
 

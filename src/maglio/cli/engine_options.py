@@ -51,16 +51,23 @@ class EngineOptions(ModelChoice):
             show_default=False,
         ),
     ] = None
+    exact: Annotated[
+        Exact,
+        typer.Option(
+            "--exact",
+            help="On engines whose rows depend on what is computed with them: accept it; guard: "
+            "take close decisions from rows computed alone; require: refuse to run.",
+        ),
+    ] = "accept"
     threads: ThreadsOption = None
     kv_cache: KvCacheOption = "f16"
 
-    def open(self, path: Path, *, n_ctx: int, exact: Exact = "accept", **more: Any) -> maglio.Model:  # noqa: ANN401
+    def open(self, path: Path, *, n_ctx: int, **more: Any) -> maglio.Model:  # noqa: ANN401
         """Load the model at ``path`` and show how far that has come.
 
         Args:
             path: where :meth:`find` says the model is.
             n_ctx: context length of a stream in tokens.
-            exact: of :func:`maglio.load`.
             more: options of the engine, or instead of those that are fields.
 
         Raises:
@@ -76,7 +83,12 @@ class EngineOptions(ModelChoice):
         try:
             with LoadProgress() as progress:
                 return maglio.load(
-                    path, engine=self.engine, n_ctx=n_ctx, exact=exact, on_load=progress, **given
+                    path,
+                    engine=self.engine,
+                    n_ctx=n_ctx,
+                    exact=self.exact,
+                    on_load=progress,
+                    **given,
                 )
         except UnknownOptionsError as error:
             raise InvalidArgumentError(_refusal(error)) from None

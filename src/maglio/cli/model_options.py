@@ -11,7 +11,6 @@ import typer
 import maglio
 from maglio.cli.engine_options import EngineOptions
 from maglio.engine.registry import MOST_CONTEXT, engine_for
-from maglio.exact import Exact
 from maglio.gguf import ModelFile
 
 _DEFAULT_CONTEXT = 4096
@@ -21,14 +20,6 @@ _DEFAULT_CONTEXT = 4096
 class ModelOptions(EngineOptions):
     """The model, its engine, and its size in memory."""
 
-    exact: Annotated[
-        Exact,
-        typer.Option(
-            "--exact",
-            help="On engines whose rows depend on what is computed with them: accept it; guard: "
-            "take close decisions from rows computed alone; require: refuse to run.",
-        ),
-    ] = "accept"
     n_ctx: Annotated[
         int,
         typer.Option(
@@ -52,7 +43,7 @@ class ModelOptions(EngineOptions):
         path = self.find()
         n_ctx = self.n_ctx or self._whole_context(path)
         more = {"cache": True} if self.cache_weights else {}
-        return self.open(path, n_ctx=n_ctx, exact=self.exact, **more)
+        return self.open(path, n_ctx=n_ctx, **more)
 
     def _whole_context(self, path: Path) -> int:
         engine = engine_for(path) if self.engine == "auto" else self.engine

@@ -55,6 +55,7 @@ def run(
             if cost is not None and clock is not None and segment.n_logits == len(segment.tokens):
                 cost.learn(segment.n_logits, seconds)
             sequence.accept(rows, seconds=seconds)
+            del rows  # an engine that lends them wants them back, however long the caller pauses
             total = total or plan.missing  # the first step reads the prompt
             if progress is not None and done < total:
                 done = min(total, done + len(segment.tokens))

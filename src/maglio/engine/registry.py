@@ -23,6 +23,7 @@ from maglio.errors import (
     InvalidArgumentError,
     MaglioError,
     ModelFileError,
+    OutOfMemoryError,
     UnsupportedModelError,
 )
 
@@ -142,15 +143,21 @@ def _fall_back(
     options: Mapping[str, object],
     offers: Mapping[str, object],
 ) -> Opened:
-    """Open on llama.cpp what the native engine does not run."""
+    """Open on llama.cpp what the native engine does not run.
+
+    It reads weights as they are in the file, so the option ``cache`` is nothing to it.
+    """
     if find_spec("llama_cpp") is None:
         raise UnsupportedModelError(
             f'{refusal}. llama.cpp may run it: pip install "maglio[llama]"'
         ) from refusal
+    options = {name: value for name, value in options.items() if name != "cache"}
     try:
         opened = _opened("llama.cpp", path, options, offers)
     except ModelFileError as error:
         raise UnsupportedModelError(f"{refusal}. Nor does llama.cpp run it: {error}") from error
+    except OutOfMemoryError as error:
+        raise OutOfMemoryError(f"{refusal}. On llama.cpp: {error}") from error
     warnings.warn(
         f"{refusal}. It runs on llama.cpp instead (engine='llama.cpp')", RuntimeWarning, 4
     )

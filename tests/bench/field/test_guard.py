@@ -60,7 +60,7 @@ def test_a_loss_has_a_line_and_a_status(compare: Any) -> None:
     assert status == 1
     head, *rows = said.splitlines()
     assert head.split() == ["task", "decoding", "contestant", "what", "recorded", "new"]
-    assert [row.split()[-2:] for row in rows] == [["1.31", "1.18"], ["2.29", "2.06"]]
+    assert [row.split()[-2:] for row in rows] == [["1.30", "1.17"], ["2.28", "2.05"]]
     assert all("code edit  T = 0.7" in row for row in rows)
 
 

@@ -98,6 +98,7 @@ class Header:
         model: the model file.
         machine: what ran it.
         threads: threads of every contestant.
+        n_ctx: context in tokens, which decides where long prompts are cut.
         max_tokens: most tokens of a run.
         rounds: how often each contestant answers each prompt at each temperature.
         started: when the file was begun, in ISO 8601.
@@ -108,6 +109,7 @@ class Header:
     model: FieldModel
     machine: FieldMachine
     threads: int
+    n_ctx: int
     max_tokens: int
     rounds: int
     started: str

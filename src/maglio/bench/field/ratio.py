@@ -24,7 +24,8 @@ class Ratio:
     """Ratios of decoding speeds.
 
     Attributes:
-        mean: over prompts, each of which counts once however many rounds it had.
+        mean: the geometric mean over prompts, each of which counts once however many rounds it had.
+            Twice as fast on one prompt and half as fast on another is 1, whoever is compared.
         low: of the prompt with the lowest,
         high: and of that with the highest.
         prompts: how many there are.
@@ -63,7 +64,7 @@ def compare(runs: Mapping[Key, FieldRun], others: Mapping[Key, FieldRun]) -> Rat
         for pairs in rounds.values()
     ]
     return Ratio(
-        mean=sum(ratios) / len(ratios),
+        mean=math.exp(sum(map(math.log, ratios)) / len(ratios)),
         low=min(ratios),
         high=max(ratios),
         prompts=len(ratios),

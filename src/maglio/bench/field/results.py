@@ -186,6 +186,7 @@ def _header(line: _Fields) -> Header:
             machine.optional("memory_gb_per_s", machine.real),
         ),
         line.integer("threads"),
+        line.integer("n_ctx"),
         line.integer("max_tokens"),
         line.integer("rounds"),
         line.text("started"),

@@ -124,8 +124,12 @@ class Summary:
 
     @property
     def lead(self) -> str | None:
-        """The contestant that reports are about: the first of Maglio's that drafts."""
-        names = (c.name for c in self.header.contestants if is_ours(c) and not c.is_plain)
+        """The contestant that reports are about: the first of Maglio's that drafts and ran."""
+        names = (
+            c.name
+            for c in self.header.contestants
+            if is_ours(c) and not c.is_plain and c.absent is None
+        )
         return next(names, None)
 
     def best_peer(self, place: Place) -> Cell | None:

@@ -46,6 +46,8 @@ def _begins_exactly(engine: LlamaCppEngine) -> bool:
 def _goes_on_exactly(engine: LlamaCppEngine) -> bool:
     """Whether it does not matter in which pieces a longer text is read."""
     n = min(_FURTHER, engine.max_rows, engine.n_ctx - _FIRST) // MAX_OUTPUTS * MAX_OUTPUTS
+    if n <= 0:
+        return True  # no longer text has room
     tokens = _tokens(engine, n + _FIRST, 0)
     at_once, in_pieces = engine.new_cache(), engine.new_cache()
     for cache, width in ((at_once, n), (in_pieces, MAX_OUTPUTS)):

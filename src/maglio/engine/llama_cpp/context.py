@@ -82,7 +82,8 @@ class Context:
         self._pointer = llama_cpp.llama_init_from_model(model.pointer, params)
         if not self._pointer:
             raise _not_made(model, settings)
-        weakref.finalize(self, _free, self._pointer, self.lock)
+        # The model goes after its contexts. At exit a thread may still be computing.
+        weakref.finalize(self, _free, self._pointer, self.lock, model).atexit = False
         self._memory = llama_cpp.llama_get_memory(self._pointer)
         if not self._memory or not llama_cpp.llama_get_causal_attn(self._pointer):
             raise ModelFileError(
@@ -200,8 +201,9 @@ def _not_made(model: LlamaModel, settings: Settings) -> Exception:
     return ModelFileError(f"llama.cpp cannot run {model.path} with {settings}: {words}")
 
 
-def _free(pointer: int, lock: threading.RLock) -> None:
-    """Free it, unless the program ends while another thread computes with it."""
+def _free(pointer: int, lock: threading.RLock, model: LlamaModel) -> None:
+    """Free it, unless another thread computes with it; ``model`` is only held until then."""
+    del model
     if lock.acquire(blocking=False):
         try:
             llama_cpp.llama_free(pointer)

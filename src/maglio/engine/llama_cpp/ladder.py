@@ -83,7 +83,7 @@ def open_exact(plan: Plan, kv_cache: str) -> LlamaCppEngine:
         try:
             engine = _engine(model, plan, tried)
         except ModelFileError as error:  # some settings do not work with every model
-            problem = error
+            problem = error.with_traceback(None)  # its frames hold the model
             continue
         if is_exact(engine):
             engine.exactness = "bitwise"

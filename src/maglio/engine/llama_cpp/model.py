@@ -145,8 +145,8 @@ class LlamaModel:
 
     @property
     def position_values(self) -> int:
-        """About how many numbers a position has in the cache; 0 where that is not known."""
-        if self.has_states:
+        """About how many numbers a position has in the cache, or more; 0 with states alone."""
+        if llama_cpp.llama_model_is_recurrent(self.pointer):
             return 0
         heads = int(llama_cpp.llama_model_n_head(self.pointer))
         widths = int(llama_cpp.llama_model_n_embd(self.pointer)) // max(1, heads)

@@ -162,8 +162,8 @@ class Proposer:
             self._cost.learn(len(rows) + n_verified, now - called)
         self._leave(self._ledger.forget())
         everyone = self._with_new(rows, requests)
-        if self._cost.wants_plain:
-            return
+        if self._cost.wants_plain and len(rows) == len(sampled):
+            return  # only a step that reads no prompt can be timed
         proposed = [self._draft(row, request) for row, request in zip(rows, everyone, strict=True)]
         odds = [() if draft is None else draft.odds for draft in proposed]
         lengths = allot(odds, self._cost)
