@@ -72,6 +72,8 @@ def _worse(cell: Cell | None, old: Cell, tolerance: float) -> Iterator[tuple[str
             yield what, f"{before.mean:.2f}", "missing"
         elif _is_lower(now, before, tolerance):
             yield what, f"{before.mean:.2f}", f"{now.mean:.2f}"
+    if cell.failed > old.failed:
+        yield "failed", f"{old.failed} of {old.runs}", f"{cell.failed} of {cell.runs}"
     if cell.equal < cell.compared:
         yield "equal", f"{old.equal} of {old.compared}", f"{cell.equal} of {cell.compared}"
 

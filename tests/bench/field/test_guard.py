@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from maglio.bench.field.line import FieldRun
-from support.field_results import field_runs, header, run, write_results
+from support.field_results import failed, field_runs, header, run, write_results
 
 GUARD = Path(__file__).parents[3] / "benchmarks/guard.py"
 
@@ -85,6 +85,13 @@ def test_missing_cells_and_unequal_outputs_are_losses(compare: Any) -> None:
     status, said = compare([*rest, *wrong])
     assert status == 1
     assert said.splitlines()[-1].split()[-7:] == ["equal", "4", "of", "4", "3", "of", "4"]
+
+
+def test_more_failures_are_a_loss(compare: Any) -> None:
+    lost = failed("maglio", "it hung")
+    status, said = compare([*(one for one in field_runs() if one.cell != lost.cell), lost])
+    assert status == 1
+    assert said.splitlines()[-1].split()[-7:] == ["failed", "0", "of", "4", "1", "of", "4"]
 
 
 def test_a_damaged_file_is_no_comparison(

@@ -100,6 +100,18 @@ def test_the_best_peer_is_the_fastest_that_is_not_maglio() -> None:
     assert summary.lead == "maglio"
 
 
+def test_a_peer_that_fails_slow_prompts_is_not_the_best() -> None:
+    runs = [
+        run(name, rate, prompt=p)
+        for name, rate in (("maglio", 300.0), ("theirs-plain", 50.0))
+        for p in ("a", "b")
+    ]
+    runs += [run("theirs-ngram", 90.0, prompt="a"), failed("theirs-ngram", "it hung", prompt="b")]
+    peer = summary_of(*runs).best_peer(GREEDY)
+    assert peer is not None
+    assert peer.contestant == "theirs-plain"
+
+
 def test_what_an_engine_does_not_say_is_not_counted() -> None:
     told = run("maglio", 100.0, steps=40, drafted=80, accepted=60)
     untold = run("maglio", 100.0, prompt="b")

@@ -84,9 +84,9 @@ def _body(summary: Summary) -> Iterator[str]:
 
 
 _RATIOS = (
-    '<p class="note">Ratios are means over prompts of the speeds of runs that followed each '
-    "other. In brackets, and as a line: the lowest and the highest. The broken line is the speed "
-    "of the best peer.</p>"
+    '<p class="note">Ratios are geometric means over prompts of the speeds of runs that followed '
+    "each other. In brackets, and as a line: the lowest and the highest. The broken line is the "
+    "speed of the best peer.</p>"
 )
 _GROWTH = (
     '<p class="note">Broken lines: growth of the expected order from the first point on. Upright '

@@ -203,8 +203,11 @@ def _cell(place: Place, name: str, runs: Sequence[FieldRun]) -> Cell:
 
 
 def _fastest(cells: Iterable[Cell]) -> Cell | None:
+    """Of those with the fewest failures: who fails the slow prompts is fast on the others."""
+    decoded = [cell for cell in cells if cell.tokens_per_s is not None]
+    fewest = min((cell.failed for cell in decoded), default=0)
     return max(
-        (cell for cell in cells if cell.tokens_per_s is not None),
+        (cell for cell in decoded if cell.failed == fewest),
         key=lambda cell: cell.tokens_per_s or 0.0,
         default=None,
     )
