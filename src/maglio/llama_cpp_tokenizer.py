@@ -142,9 +142,7 @@ class LlamaCppTokenizer:
         Raises:
             InvalidArgumentError: an id is outside the vocabulary.
         """
-        detokenizer = Detokenizer(self, show_control=show_control, continues=continues)
-        pieces = [detokenizer.push(token) for token in ids]
-        return "".join(pieces) + detokenizer.flush()
+        return Detokenizer(self, show_control=show_control, continues=continues).whole(ids)
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes a token stands for; of a control token, its name.

@@ -141,9 +141,7 @@ class VocabularyTokenizer(ABC):
         Bytes that are not valid UTF-8 become U+FFFD. Raises :class:`InvalidArgumentError` for an id
         outside the vocabulary.
         """
-        detokenizer = Detokenizer(self, show_control=show_control, continues=continues)
-        pieces = [detokenizer.push(token) for token in ids]
-        return "".join(pieces) + detokenizer.flush()
+        return Detokenizer(self, show_control=show_control, continues=continues).whole(ids)
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes a token stands for; of a control token, its name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from typing import Protocol
 
 
@@ -52,6 +53,14 @@ class Detokenizer:
             data = data.removeprefix(b" ")
             self._strip_space = False
         return self._decoder.decode(data)
+
+    def whole(self, ids: Iterable[int]) -> str:
+        """Take all ids that are left and return their text.
+
+        Raises :class:`~maglio.errors.InvalidArgumentError` for an id outside the vocabulary.
+        """
+        pieces = [self.push(token) for token in ids]
+        return "".join(pieces) + self.flush()
 
     def flush(self) -> str:
         """Return what an incomplete character at the end amounts to, and start afresh."""
